@@ -118,6 +118,8 @@ if [ "$level" != run ]; then
   once python-openapi setup/requirements-openapi.txt -- python_venv .setup/venv-openapi setup/requirements-openapi.txt
   once node-clients setup/clients/package.json setup/clients/package-lock.json -- \
     node_packages .setup/node-clients setup/clients
+  once node-browser setup/browser/package.json setup/browser/package-lock.json -- \
+    node_packages .setup/node-browser setup/browser
   once crates-fuzz fuzz/Cargo.lock -- cargo fetch --locked --quiet --manifest-path fuzz/Cargo.toml
 fi
 if [ "$level" = agents ]; then

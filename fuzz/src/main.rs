@@ -36,6 +36,8 @@ const TARGETS: &[(&str, Target)] = &[
     ("llm_events", targets::llm_events),
     ("llm_frames", targets::llm_frames),
     ("llm_socket", targets::llm_socket),
+    ("web_socket", targets::web_socket),
+    ("web_robots", targets::web_robots),
     ("run_start", targets::run_start),
     ("run_events", targets::run_events),
     ("identity_key", targets::identity_key),

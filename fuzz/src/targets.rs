@@ -13,9 +13,11 @@ mod llm;
 mod replay;
 mod runs;
 mod sealed;
+mod web;
 
 pub use self::identity::{identity_jose, identity_proof, identity_x509};
 pub use self::llm::{llm_dialect, llm_events, llm_frames, llm_socket};
+pub use self::web::{web_robots, web_socket};
 pub use beside::{h1_beside_hyper_client, h1_beside_hyper_server};
 pub use bhttp::{seal_bhttp, seal_target};
 pub use code::{code_desk, code_embedding, code_parse, code_wire};

@@ -47,7 +47,7 @@ class Site:
     """A web site in a process of its own, plain and secured."""
 
     def __init__(self, folder, name="site", *names, environment=None):
-        self.authority = Authority()
+        self.authority, self.folder = Authority(), folder
         server(self.authority, folder, name, *(names or ("localhost", "127.0.0.1")))
         (folder / f"{name}-ca.pem").write_bytes(self.authority.pem)
         command = [sys.executable, str(SERVERS / "site.py"), "0", str(folder / f"{name}.crt"), str(folder / f"{name}.pem")]
@@ -70,9 +70,9 @@ class Site:
 class House:
     """A gateway with a proxy before a site."""
 
-    def __init__(self, folder, site, intercept=False, policy=POLICY, internal=("localhost", "127.0.0.1"), **web):
+    def __init__(self, folder, site, intercept=False, policy=POLICY, internal=("localhost", "127.0.0.1"), more_ca=None, **web):
         folder.mkdir(exist_ok=True)
-        (folder / "site-ca.pem").write_bytes(site.authority.pem)
+        (folder / "site-ca.pem").write_bytes(site.authority.pem + (more_ca.read_bytes() if more_ca else b""))
         key = folder / "value"
         key.write_text(VALUE)
         key.chmod(0o600)

@@ -76,6 +76,8 @@ pub struct Judgement<'a> {
     pub reserved: (u64, u64),
     /// The refusal's code and its private reason; absent where the call passed.
     pub refused: Option<(&'static str, &'a str)>,
+    /// The code and reason of what it would have been refused for, where it passed because it is only observed.
+    pub observed: Option<(&'static str, &'a str)>,
 }
 
 /// How a call that passed ended.
@@ -147,6 +149,8 @@ pub struct Outcome<'a> {
     pub findings: &'a [Finding],
     /// The code of the refusal or error, and its private reason.
     pub why: Option<(&'static str, &'a str)>,
+    /// The code and reason of what it would have been refused for, where it went on because it is only observed.
+    pub observed: Option<(&'static str, &'a str)>,
 }
 
 /// That a person approved the definition of an item.
@@ -247,6 +251,7 @@ impl Judgement<'_> {
             json.text("kind", "judgement");
             json.text("lane", self.lane);
             json.text("method", bounded(self.method));
+            observed(json, self.observed);
             json.plain("peer", self.peer);
             if !self.policies.is_empty() {
                 json.texts("policies", self.policies.iter().map(|p| bounded(p)));
@@ -289,6 +294,7 @@ impl Outcome<'_> {
             json.text("end", self.end.as_str());
             findings(json, self.findings);
             json.text("kind", "outcome");
+            observed(json, self.observed);
             if self.output_least > 0 {
                 json.number("output_least", self.output_least);
             }
@@ -318,6 +324,13 @@ impl Usage {
         ];
         let counts = counts.into_iter().filter(|(_, count)| *count > 0);
         counts.for_each(|(name, count)| json.number(name, count));
+    }
+}
+
+fn observed(json: &mut RecordObject<'_, '_>, observed: Option<(&'static str, &str)>) {
+    if let Some((code, why)) = observed {
+        json.text("observed", code);
+        json.text("observed_why", bounded(why));
     }
 }
 
@@ -399,6 +412,7 @@ mod tests {
             bytes: 9,
             reserved: (0, 4),
             refused: Some(("policy.forbidden", "why")),
+            observed: Some(("scan.secret", "what")),
         };
         let json = judgement.to_json();
         let value: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
@@ -441,6 +455,7 @@ mod tests {
             is_unbilled: true,
             findings: &[],
             why: Some(("upstream.failed", "it \"ended\"")),
+            observed: Some(("scan.injection", "what")),
         };
         let value: serde_json::Value = serde_json::from_slice(&outcome.to_json()).expect("JSON");
         assert_eq!(

@@ -288,6 +288,7 @@ codes! {
     WEB_SCAN_INVALID "web.scan_invalid" 400 "Send a JSON object with kind and text, url, tool and args, or message.";
     WEB_BOUND "web.bound" 429 "Wait, or have the operator raise the bounds of web.agent.";
     WEB_PASSIVE "web.not_text" 415 "This is no text that can be fetched; use the proxy for files.";
+    WEB_ROBOTS "web.robots" 403 "Ask for another page: the site asks that programs leave this one alone; or have the operator write web.fetch.robots: false.";
     WEB_BINARY "web.binary" 403 "Send texts alone, or have the operator write web.socket.binary: true.";
     // Runs.
     RUN_INVALID "run.invalid" 400 "Send a JSON object with agent (or model), and input, as docs/runs.md has it.";

@@ -13,7 +13,7 @@ use crate::judge::{Asker, Case};
 pub struct Permitted {
     pub(crate) asker: Asker,
     pub(crate) principal: Arc<Principal>,
-    /// Absent for the gateway's own calls, which no policy is asked about.
+    /// Absent for the gateway's own calls, which no policy is asked about, and for those that pass although policies refuse them.
     slice: Option<Arc<Slice>>,
     is_pending: bool,
 }
@@ -44,23 +44,35 @@ impl Case<'_> {
                 false => Err(unknown()),
             };
         }
+        let (slice, is_pending) = match self.permit(&principal) {
+            Ok((slice, is_pending)) => (Some(slice), is_pending),
+            Err(refusal) => {
+                self.objects(refusal)?;
+                (None, false)
+            }
+        };
+        Ok(Permitted {
+            asker,
+            principal,
+            slice,
+            is_pending,
+        })
+    }
+
+    /// Asks the policies that do not read findings.
+    fn permit(&mut self, principal: &Arc<Principal>) -> Result<(Arc<Slice>, bool), Refusal> {
         let policies = &self.rules.policies;
-        let slice = policies.slice(&principal, self.call.action, self.call.resource)?;
+        let slice = policies.slice(principal, self.call.action, self.call.resource)?;
         let admission = slice.admit(self.call.resource, &self.context())?;
         let is_pending = admission.pending || slice.has_late();
         self.trail
             .admitted(admission.policies, admission.attributes);
-        if is_pending && !lane.is_scanned {
+        if is_pending && !self.call.action.lane.is_scanned {
             // What a policy cannot see is absent, never empty.
             let public = "a policy that reads findings speaks of this, and the lane is not scanned";
             return Err(Refusal::new(refusal::FORBIDDEN, public));
         }
-        Ok(Permitted {
-            asker,
-            principal,
-            slice: Some(slice),
-            is_pending,
-        })
+        Ok((slice, is_pending))
     }
 
     /// Asks the scopes of a token: one is the name of an action, or of a lane for all its actions.

@@ -23,11 +23,16 @@ impl Case<'_> {
     /// Their refusals; `policy.advisor` and `policy.held` where one does not answer.
     pub async fn decide(&mut self, reserved: Reserved) -> Result<Decided, Refusal> {
         let permitted = &reserved.scanned.permitted;
-        self.decide_late(permitted)?;
+        if let Err(refusal) = self.decide_late(permitted) {
+            self.objects(refusal)?;
+        }
         let ports = &self.gate.ports;
         let is_asked = !ports.advisors.is_empty() || ports.holds.is_some();
-        if is_asked && permitted.asker.agent().is_some() {
-            self.ask_outside(permitted).await?;
+        if is_asked
+            && permitted.asker.agent().is_some()
+            && let Err(refusal) = self.ask_outside(permitted).await
+        {
+            self.objects(refusal)?;
         }
         Ok(Decided { reserved })
     }
@@ -58,7 +63,8 @@ impl Case<'_> {
                 None => return Err(refused("a decision point did not answer", String::new())),
             }
         }
-        let Some(holds) = &ports.holds else {
+        // What passes in any case waits for nobody.
+        let Some(holds) = ports.holds.as_ref().filter(|_| !self.call.observes) else {
             return Ok(());
         };
         let held = |public: String| Refusal::new(refusal::HELD, public);
@@ -83,7 +89,9 @@ impl Case<'_> {
         // disk still leaves an outcome.
         let record = self.trail.to_json(&self.rules.engine);
         let appended = gate.ports.recorder.passes(self.call.id, record);
+        let objection = self.trail.objection();
         let mut passed = Passed::new(gate, self.rules, &self.call, reserved, self.now);
+        passed.judged_with(self.call.observes, objection);
         let error = match appended.await {
             Ok(Ok(_index)) => {
                 gate.ports.meter.judged(self.call.resource, None);

@@ -32,6 +32,9 @@ pub struct Call<'a> {
     pub first: Option<CallId>,
     /// The id of the run that this call is a step of, or that it starts, reads or cancels.
     pub run: Option<&'a str>,
+    /// What policies, decision points and the scan refuse passes all the same, and the record says what it was. Who calls, stops,
+    /// budgets and the addresses that may be dialled are as ever.
+    pub observes: bool,
 }
 
 /// A part of what is said in a call.
@@ -151,6 +154,7 @@ impl<'a> Call<'a> {
             repeat: Repeat::No,
             first: None,
             run: None,
+            observes: false,
         }
     }
 }

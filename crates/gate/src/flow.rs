@@ -46,6 +46,12 @@ impl Channel {
         piece: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(), Refusal> {
+        if passed.observes() {
+            out.extend_from_slice(piece);
+            return self.watch(passed, |stream, engine, place, unused| {
+                stream.push(engine, place, piece, unused)
+            });
+        }
         self.scan(passed, |stream, engine, place| {
             stream.push(engine, place, piece, out)
         })
@@ -56,9 +62,35 @@ impl Channel {
     /// # Errors
     /// As [`Channel::push`].
     pub fn finish(&mut self, passed: &mut Passed, out: &mut Vec<u8>) -> Result<(), Refusal> {
+        if passed.observes() {
+            return self.watch(passed, |stream, engine, place, unused| {
+                stream.finish(engine, place, unused)
+            });
+        }
         self.scan(passed, |stream, engine, place| {
             stream.finish(engine, place, out)
         })
+    }
+
+    /// Scans what goes on in any case. After what would have cut the text no more of it is looked at.
+    fn watch(
+        &mut self,
+        passed: &mut Passed,
+        scan: impl FnOnce(
+            &mut Stream,
+            &scan::Engine,
+            scan::Place<'_>,
+            &mut Vec<u8>,
+        ) -> Result<Vec<Finding>, scan::Bound>,
+    ) -> Result<(), Refusal> {
+        if self.is_cut {
+            return Ok(());
+        }
+        let mut unused = Vec::new();
+        let found = self.scan(passed, |stream, engine, place| {
+            scan(stream, engine, place, &mut unused)
+        });
+        found.or_else(|refusal| passed.objects(refusal))
     }
 
     /// How many bytes of what came have gone on, or were replaced.
@@ -90,6 +122,12 @@ impl Channel {
                 path: self.path.clone(),
                 ..to_record(finding)
             });
+        }
+        let replaced = found
+            .iter()
+            .find(|finding| finding.action == Action::Redact);
+        if let Some(finding) = replaced.filter(|_| passed.observes()) {
+            passed.objects(refuse_for(finding, &self.path))?;
         }
         let refused = found
             .iter()

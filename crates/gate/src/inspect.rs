@@ -49,18 +49,27 @@ impl Case<'_> {
         let (reports, pending) = gate.sessions.judge(agent.as_str(), mono_ms, |session| {
             self.scan_parts(agent.as_str(), session)
         });
-        let reports = reports.map_err(too_much)?;
+        let reports = match reports.map_err(too_much) {
+            Ok(reports) => reports,
+            Err(refusal) => {
+                self.objects(refusal)?;
+                Vec::new()
+            }
+        };
+        let is_scanned = reports.len() == self.call.content.len();
         let found = reports.iter().flat_map(|report| &report.findings);
         self.trail.found(found.map(to_record).collect());
         self.trail
-            .scanned(reports.iter().all(|report| report.found_nothing));
+            .scanned(is_scanned && reports.iter().all(|report| report.found_nothing));
         let mut redacted = Vec::new();
         for (number, (report, part)) in reports.iter().zip(self.call.content).enumerate() {
             match report.action {
-                scan::Action::Refuse => return Err(refuse(report)),
-                // Another URL would be another call.
-                scan::Action::Redact if matches!(part.content, PartContent::Url(_)) => {
-                    return Err(refuse_by(report, scan::Action::Redact));
+                scan::Action::Refuse => self.objects(refuse(report))?,
+                // Another URL would be another call, and what is observed goes on as it is.
+                scan::Action::Redact
+                    if self.call.observes || matches!(part.content, PartContent::Url(_)) =>
+                {
+                    self.objects(refuse_by(report, scan::Action::Redact))?;
                 }
                 scan::Action::Redact => {
                     redacted.push((number, report.redacted(part.content.bytes())))
@@ -219,7 +228,7 @@ pub(crate) fn refuse(report: &Report) -> Refusal {
 }
 
 /// The same for the first finding that asks for this action, where nothing less can be done.
-fn refuse_by(report: &Report, action: scan::Action) -> Refusal {
+pub(crate) fn refuse_by(report: &Report, action: scan::Action) -> Refusal {
     let Some((finding, more)) = first(report, action) else {
         base::never!("a report that refuses has no finding that does");
         return Refusal::new(refusal::FAILED, "the scan gave no reason");

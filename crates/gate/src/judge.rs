@@ -166,6 +166,17 @@ impl<'a> Case<'a> {
         }
     }
 
+    /// Refuses, or only notes the refusal where the call is one that is observed.
+    pub(crate) fn objects(&mut self, refusal: Refusal) -> Result<(), Refusal> {
+        match self.call.observes {
+            true => {
+                self.trail.observed(&refusal);
+                Ok(())
+            }
+            false => Err(refusal),
+        }
+    }
+
     /// Records the refusal, and gives it back.
     pub(crate) async fn refuse(self, refusal: Refusal) -> Refusal {
         self.gate.record_refusal(self.trail, refusal).await

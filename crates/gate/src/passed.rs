@@ -50,6 +50,12 @@ pub struct Passed {
     pub(crate) cost: Cost,
     /// Absent once it is settled.
     reservation: Option<Reservation>,
+    /// What would be refused of it passes, and is recorded.
+    observes: bool,
+    /// Its judgement would have been a refusal.
+    is_objected: bool,
+    /// What its answer would have been refused for.
+    observed: Option<(&'static str, String)>,
     is_open: bool,
 }
 
@@ -135,7 +141,36 @@ impl Passed {
             fragments: None,
             cost: call.cost,
             reservation: Some(reservation),
+            observes: false,
+            is_objected: false,
+            observed: None,
             is_open: true,
+        }
+    }
+
+    /// How it was judged: whether its refusals are only noted, and whether there was one.
+    pub(crate) fn judged_with(&mut self, observes: bool, is_objected: bool) {
+        (self.observes, self.is_objected) = (observes, is_objected);
+    }
+
+    pub(crate) fn observes(&self) -> bool {
+        self.observes
+    }
+
+    /// Whether it passed, or went on, only because it is observed.
+    pub fn is_objected(&self) -> bool {
+        self.is_objected || self.observed.is_some()
+    }
+
+    /// Refuses, or only notes the refusal where the call is observed.
+    pub(crate) fn objects(&mut self, refusal: Refusal) -> Result<(), Refusal> {
+        match self.observes {
+            true => {
+                self.observed
+                    .get_or_insert((refusal.code.name, refusal.public));
+                Ok(())
+            }
+            false => Err(refusal),
         }
     }
 
@@ -252,6 +287,7 @@ impl Passed {
             is_unbilled: ending.is_unbilled,
             findings: &self.findings,
             why: ending.why,
+            observed: self.observed.as_ref().map(|(code, why)| (*code, &**why)),
         };
         let recorder = &self.gate.ports.recorder;
         let record = outcome.to_json();

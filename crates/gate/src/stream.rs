@@ -6,7 +6,7 @@ use base::refusal::{FAILED, SCAN_BOUND, SECRET};
 use base::{Json, JsonValue, Refusal, ServerItem};
 use scan::{Action, Bound, Direction, Document, Report, Sighting};
 
-use crate::inspect::{refuse, rule_of, too_much};
+use crate::inspect::{refuse, refuse_by, rule_of, too_much};
 use crate::passed::Passed;
 use crate::pinned::Listed;
 use crate::trail::to_record;
@@ -38,10 +38,23 @@ impl Passed {
         root: &str,
     ) -> Result<Answer, Refusal> {
         let json = Document::from(json);
-        let report = self.scan(direction, json, root).map_err(too_much)?;
+        let report = match self.scan(direction, json, root) {
+            Ok(report) => report,
+            Err(bound) => {
+                self.objects(too_much(bound))?;
+                return Ok(Answer::AsItCame);
+            }
+        };
         match answer_of(&report, json.bytes()) {
+            Ok((Answer::Redacted(_), _)) if self.observes() => {
+                self.objects(refuse_by(&report, Action::Redact))?;
+                Ok(Answer::AsItCame)
+            }
             Ok((answer, _)) => Ok(answer),
-            Err(refused) => Err(refused.0),
+            Err(refused) => {
+                self.objects(refused.0)?;
+                Ok(Answer::AsItCame)
+            }
         }
     }
 

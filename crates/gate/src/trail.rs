@@ -28,6 +28,8 @@ pub(crate) struct Trail<'a> {
     is_configured: bool,
     findings: Vec<Finding>,
     refused: Option<(&'static str, String)>,
+    /// What it would have been refused for, where it passes all the same.
+    observed: Option<(&'static str, String)>,
 }
 
 impl<'a> Trail<'a> {
@@ -50,6 +52,7 @@ impl<'a> Trail<'a> {
             is_configured: rules.is_configured(call.resource),
             findings: Vec::new(),
             refused: None,
+            observed: None,
         }
     }
 
@@ -112,6 +115,17 @@ impl<'a> Trail<'a> {
         self
     }
 
+    /// Notes the first thing that the call would have been refused for.
+    pub(crate) fn observed(&mut self, refusal: &Refusal) {
+        self.observed
+            .get_or_insert_with(|| (refusal.code.name, refusal.public.clone()));
+    }
+
+    /// Whether the call would have been refused.
+    pub(crate) fn objection(&self) -> bool {
+        self.observed.is_some()
+    }
+
     /// The record. What the agent wrote goes in only after it was looked at: a tool's name, a method or
     /// an argument that a policy reads can hold a secret too (I-05).
     pub(crate) fn to_json(&self, engine: &Engine) -> Vec<u8> {
@@ -143,6 +157,8 @@ impl<'a> Trail<'a> {
             .refused
             .as_ref()
             .map(|(code, why)| (*code, clean(engine, why)));
+        let observed = self.observed.as_ref();
+        let observed = observed.map(|(code, why)| (*code, clean(engine, why)));
         let verified = self.verified.as_ref();
         Judgement {
             call: self.call.id,
@@ -169,6 +185,7 @@ impl<'a> Trail<'a> {
             bytes: self.call.bytes,
             reserved: (self.call.cost.input, self.call.cost.output),
             refused: why.as_ref().map(|(code, why)| (*code, &**why)),
+            observed: observed.as_ref().map(|(code, why)| (*code, &**why)),
         }
         .to_json()
     }

@@ -59,6 +59,8 @@ pub struct InterceptAuthority {
 
 #[derive(Default)]
 struct Leaves {
+    /// How many were signed.
+    made: u64,
     by_host: HashMap<Box<str>, (Arc<CertifiedKey>, Instant)>,
     order: VecDeque<Box<str>>,
 }
@@ -125,6 +127,12 @@ impl InterceptAuthority {
         pairs.collect::<Vec<_>>().join(":")
     }
 
+    /// How many certificates of hosts were signed, and how many are kept.
+    pub fn leaves(&self) -> (u64, usize) {
+        let leaves = self.leaves.lock().unwrap_or_else(PoisonError::into_inner);
+        (leaves.made, leaves.by_host.len())
+    }
+
     /// Ends the client's TLS in a tunnel as the host would. Waits as long as the client does: the caller sets a bound.
     ///
     /// # Errors
@@ -148,6 +156,7 @@ impl InterceptAuthority {
             return Ok(Arc::clone(leaf));
         }
         let leaf = Arc::new(self.sign(host)?);
+        leaves.made += 1;
         leaves.keep(host, &leaf);
         Ok(leaf)
     }

@@ -387,6 +387,7 @@ mod tests {
             bytes: 1,
             reserved,
             refused: None,
+            observed: None,
         }
         .to_json()
     }
@@ -411,6 +412,7 @@ mod tests {
             is_unbilled,
             findings: &[],
             why: None,
+            observed: None,
         }
         .to_json()
     }

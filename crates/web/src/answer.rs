@@ -99,7 +99,7 @@ async fn whole(
         Err(refusal) => return failed(judged, refusal, status, id),
     };
     answer.reuse();
-    let spent = judged.place.spend(bytes.len() as u64);
+    let spent = judged.place.came(bytes.len() as u64);
     let decoded = decode::whole(coding, &bytes, UNPACKED_BYTES_MAX);
     let decoded = decoded.map_err(|fault| coding_fault(fault, "answer"));
     let found = spent.and(decoded).and_then(|decoded| {
@@ -464,7 +464,7 @@ impl AnswerFlow {
                 return Ok(false);
             };
             let is_end = piece.is_empty();
-            self.place.spend(piece.len() as u64)?;
+            self.place.came(piece.len() as u64)?;
             let out = self.take(&piece)?;
             self.passed.in_force()?;
             self.bytes += out.len() as u64;

@@ -25,6 +25,7 @@ use crate::bounds::AgentPlace;
 use crate::credentials::{self, Scrub};
 use crate::decode::{self, Coding, CodingFault};
 use crate::lane::{Caller, WebLane};
+use crate::meter::{SiteDecision, SiteWay};
 use crate::site::AskedUrl;
 use crate::socket;
 
@@ -57,6 +58,8 @@ pub(crate) struct SiteRequest {
     pub(crate) is_begun: bool,
     /// It asks for a WebSocket.
     pub(crate) is_socket: bool,
+    /// As what it is counted.
+    pub(crate) way: SiteWay,
 }
 
 /// A request that was judged, as it is to be sent.
@@ -118,6 +121,7 @@ impl SiteRequest {
             body: Bytes::new(),
             is_begun: false,
             is_socket: false,
+            way: SiteWay::Proxy,
         }
     }
 
@@ -126,6 +130,14 @@ impl SiteRequest {
         match self.body.is_empty() && !self.is_socket {
             true => of_method(self.method.as_str()),
             false => &SEND,
+        }
+    }
+
+    /// As what it is counted: a WebSocket is one wherever it was asked for.
+    fn counted_as(&self) -> SiteWay {
+        match self.is_socket {
+            true => SiteWay::Socket,
+            false => self.way,
         }
     }
 
@@ -210,6 +222,7 @@ impl WebLane {
             run: caller.run.as_deref(),
             bytes: asked.body.len() as u64,
             first,
+            observes: self.observes(),
             ..Call::new(
                 id,
                 caller.peer,
@@ -218,9 +231,13 @@ impl WebLane {
                 asked.method_name(),
             )
         };
+        let way = asked.counted_as();
         let (place, decoded) = match self.prepare(caller, asked) {
             Ok(prepared) => prepared,
-            Err(refusal) => return Err(self.no(caller, &call, refusal).await),
+            Err(refusal) => {
+                self.settings().meter.judged(way, SiteDecision::Refused);
+                return Err(self.no(caller, &call, refusal).await);
+            }
         };
         let read = ReadBody::of(asked, &decoded);
         let credentials = &self.settings().credentials;
@@ -232,14 +249,20 @@ impl WebLane {
             content: &content,
             ..call
         };
-        let passed = self.gate().pass(caller.verified.clone(), call).await?;
+        let passed = self.gate().pass(caller.verified.clone(), call).await;
+        self.count(way, &passed);
+        let passed = passed?;
         if matches!(read, ReadBody::Binary(_)) && passed.redacted(asked.fields.len()).is_some() {
             let refusal = binary::in_binary();
             end(passed, CallEnd::Refused, 0, 0, Some(&refusal));
             return Err(refusal);
         }
         let (mut fields, body) = redacted(&passed, asked, &content);
-        let scrub = credentials::put_in(credentials, caller.agent(), &asked.url, &mut fields);
+        // What would have been refused gets no credential.
+        let scrub = match passed.is_objected() {
+            true => Scrub::default(),
+            false => credentials::put_in(credentials, caller.agent(), &asked.url, &mut fields),
+        };
         Ok(Judged {
             passed,
             place,
@@ -247,6 +270,16 @@ impl WebLane {
             body,
             scrub,
         })
+    }
+
+    /// Counts what was decided of a call.
+    pub(crate) fn count(&self, way: SiteWay, passed: &Result<Passed, Refusal>) {
+        let decision = match passed {
+            Ok(passed) if passed.is_objected() => SiteDecision::Observed,
+            Ok(_) => SiteDecision::Passed,
+            Err(_) => SiteDecision::Refused,
+        };
+        self.settings().meter.judged(way, decision);
     }
 
     /// What is found before the gate is asked.
@@ -276,8 +309,9 @@ impl WebLane {
             &texts,
         )?;
         let host = &asked.url.site.host;
-        let place = self.shared.agents.enter(agent, host, (settings.now_ms)())?;
-        place.spend(asked.body.len() as u64)?;
+        let (agents, now_ms) = (&self.shared.agents, (settings.now_ms)());
+        let place = agents.enter(agent, host, asked.counted_as(), now_ms)?;
+        place.sent(asked.body.len() as u64)?;
         Ok((place, decoded))
     }
 
@@ -335,7 +369,7 @@ impl WebLane {
             }
             piece = request.chunk().await?;
             let came = piece.as_ref().map_or(0, Bytes::len);
-            judged.place.spend(came as u64)?;
+            judged.place.sent(came as u64)?;
         }
         upload.finish(judged)?;
         lease.body(&upload.out).await.map_err(broken)?;

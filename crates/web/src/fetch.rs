@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use base::record::CallEnd;
-use base::{CallId, Json, Refusal, refusal};
+use base::{CallId, Json, Refusal, Resource, refusal};
 use encoding_rs::Encoding;
 use gate::{Answer, Call, Channel, Passed, Role};
 use http::header::{
@@ -22,6 +22,7 @@ use crate::decode::{self, Coding};
 use crate::exchange::{Judged, SiteRequest, coding_fault, end, of_send};
 use crate::html::{self, Page};
 use crate::lane::{Caller, WebLane, setting};
+use crate::meter::{SiteDecision, SiteWay};
 use crate::refuse::problem;
 use crate::site::{AskedUrl, invalid};
 
@@ -95,6 +96,9 @@ impl WebLane {
         let (mut url, mut call) = (url, id);
         for _ in 0..=self.settings().fetch.redirects_max {
             let first = (call != id).then_some(id);
+            if let Err(refusal) = self.ask_robots(caller, id, &url).await {
+                return Err(self.left_alone(caller, call, first, &url, refusal).await);
+            }
             let asked = self.page_request(url);
             let mut judged = self.judge(caller, call, first, &asked).await?;
             let answer = match self.send(&judged, &Method::GET, &asked.url).await {
@@ -124,6 +128,28 @@ impl WebLane {
         Err(Refusal::new(refusal::WEB_REDIRECTS, public))
     }
 
+    /// Records that a page is not fetched because its site asks for that.
+    async fn left_alone(
+        &self,
+        caller: &Caller,
+        id: CallId,
+        first: Option<CallId>,
+        url: &AskedUrl,
+        refusal: Refusal,
+    ) -> Refusal {
+        let resource = Resource::Site(url.site.clone());
+        let call = Call {
+            request: caller.request.as_deref(),
+            trace: caller.trace.as_deref(),
+            run: caller.run.as_deref(),
+            first,
+            ..Call::new(id, caller.peer, &GET, &resource, "GET")
+        };
+        let meter = &self.settings().meter;
+        meter.judged(SiteWay::Fetch, SiteDecision::Refused);
+        self.no(caller, &call, refusal).await
+    }
+
     fn page_request(&self, url: AskedUrl) -> SiteRequest {
         let mut fields = HeaderMap::new();
         let agent = HeaderValue::from_str(&self.settings().fetch.user_agent);
@@ -138,7 +164,10 @@ impl WebLane {
             HeaderValue::from_static("gzip, deflate, br"),
         );
         fields.insert(ACCEPT_LANGUAGE, HeaderValue::from_static("en,*;q=0.5"));
-        SiteRequest::new(Method::GET, url, &fields)
+        SiteRequest {
+            way: SiteWay::Fetch,
+            ..SiteRequest::new(Method::GET, url, &fields)
+        }
     }
 
     /// Reads a page, and judges all of it.
@@ -154,7 +183,7 @@ impl WebLane {
         let bytes = answer.whole(bytes_max, silence_ms).await.map_err(of_send)?;
         answer.reuse();
         judged.passed.in_force()?;
-        judged.place.spend(bytes.len() as u64)?;
+        judged.place.came(bytes.len() as u64)?;
         let decoded = decode::whole(coding, &bytes, bytes_max as u64);
         let decoded = decoded.map_err(|fault| coding_fault(fault, "answer"))?;
         let decoded = match judged.scrub.is_idle() {
@@ -232,7 +261,11 @@ async fn ask(request: &mut Request) -> Result<FetchAsk, Refusal> {
 }
 
 /// Where an answer sends who asked (RFC 9110 §15.4), without credentials that stand in it.
-fn redirect(status: StatusCode, fields: &HeaderMap, scrub: &mut Scrub) -> Option<String> {
+pub(crate) fn redirect(
+    status: StatusCode,
+    fields: &HeaderMap,
+    scrub: &mut Scrub,
+) -> Option<String> {
     if !matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {
         return None;
     }

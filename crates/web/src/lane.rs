@@ -13,6 +13,9 @@ use net::{EdgeSettings, InterceptAuthority, Request, TunnelBounds, Upstreams, or
 use crate::actions::GET;
 use crate::bounds::{AgentBounds, AgentUse};
 use crate::credentials::{HostNames, SiteCredential};
+use crate::meter::SiteMeter;
+use crate::robots::KeptRobots;
+use crate::section::WebMode;
 use crate::socket::SocketSettings;
 
 /// W3C Trace Context, section 3.2.
@@ -25,6 +28,7 @@ pub(crate) const PROOF: HeaderName = HeaderName::from_static("dpop");
 pub struct Settings {
     /// Whether the configuration has a web section.
     pub is_on: bool,
+    pub mode: WebMode,
     pub fetch: FetchSettings,
     /// Largest body that is judged before any of it leaves, in bytes; a larger one is judged as it flows.
     pub body_bytes_max: usize,
@@ -41,6 +45,7 @@ pub struct Settings {
     pub edge: EdgeSettings,
     /// Sites whose pages may call.
     pub origins: Vec<String>,
+    pub meter: Arc<dyn SiteMeter>,
     /// Makes the id of a call.
     pub new_id: fn() -> CallId,
     /// The monotonic clock, in milliseconds.
@@ -54,6 +59,8 @@ pub struct FetchSettings {
     /// Largest page, in bytes, before and after its coding is undone.
     pub bytes_max: usize,
     pub redirects_max: usize,
+    /// Whether sites are asked for their robots.txt.
+    pub asks_robots: bool,
 }
 
 /// How tunnels are looked into.
@@ -69,14 +76,27 @@ pub struct Shared {
     pub(crate) settings: Settings,
     pub(crate) gate: Arc<Gate>,
     pub(crate) agents: Arc<AgentUse>,
+    pub(crate) robots: Arc<KeptRobots>,
 }
 
 impl Shared {
     pub fn new(settings: Settings, gate: Arc<Gate>) -> Shared {
         Shared {
-            agents: Arc::new(AgentUse::new(settings.agent)),
+            agents: Arc::new(AgentUse::new(settings.agent, Arc::clone(&settings.meter))),
+            robots: Arc::default(),
             settings,
             gate,
+        }
+    }
+
+    /// What is in force after other settings were read: what agents have open and used, and what sites said, is the same.
+    pub fn next(&self, settings: Settings) -> Shared {
+        self.agents.set_bounds(settings.agent);
+        Shared {
+            agents: Arc::clone(&self.agents),
+            robots: Arc::clone(&self.robots),
+            gate: Arc::clone(&self.gate),
+            settings,
         }
     }
 }
@@ -118,6 +138,11 @@ impl WebLane {
 
     pub(crate) fn settings(&self) -> &Settings {
         &self.shared.settings
+    }
+
+    /// Whether what is refused passes, and is only recorded.
+    pub(crate) fn observes(&self) -> bool {
+        self.settings().mode == WebMode::Observe
     }
 
     pub(crate) fn gate(&self) -> &Arc<Gate> {

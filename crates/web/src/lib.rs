@@ -15,10 +15,13 @@ mod credentials;
 mod decode;
 mod exchange;
 mod fetch;
+pub mod fuzzing;
 mod html;
 mod lane;
+mod meter;
 mod proxy;
 mod refuse;
+mod robots;
 mod scan_api;
 pub mod section;
 mod site;
@@ -28,8 +31,12 @@ pub use actions::LANE;
 pub use bounds::AgentBounds;
 pub use credentials::{HostNames, SiteCredential, usual_before};
 pub use lane::{FetchSettings, Intercept, Settings, Shared, WebLane};
-pub use proxy::ProxyService;
+pub use meter::{
+    LEAVES, SITE_BYTES, SITE_CALLS, SITE_OPEN, SOCKET_MESSAGES, SiteDecision, SiteMeter, SiteWay,
+};
+pub use proxy::{LaneNow, ProxyService};
 pub use refuse::problem;
-pub use section::SocketOrigin;
+pub use robots::Robots;
+pub use section::{SocketOrigin, WebMode};
 pub use site::read_url;
 pub use socket::SocketSettings;

@@ -25,6 +25,7 @@ use crate::actions::{GET, SEND, TUNNEL};
 use crate::answer::{back, ended};
 use crate::exchange::{SiteRequest, content_length, end, of_send};
 use crate::lane::{Caller, Intercept, PROOF, WebLane};
+use crate::meter::SiteWay;
 use crate::refuse::by_proxy;
 use crate::site::{AskedUrl, authority, is_same_host};
 use crate::socket;
@@ -37,9 +38,19 @@ const PLAIN_PORT: u16 = 80;
 
 /// The proxy on one thread, or inside of one tunnel.
 pub struct ProxyService {
-    lane: WebLane,
+    /// The lane by the settings that are in force: asked for each request.
+    lane: LaneNow,
     edge: Arc<EdgeShared>,
     inside: Option<Inside>,
+}
+
+/// Gives the lane by the settings that are in force now.
+pub type LaneNow = Rc<dyn Fn() -> WebLane>;
+
+/// One request to the proxy.
+struct ProxyRequest<'s> {
+    service: &'s ProxyService,
+    lane: WebLane,
 }
 
 /// The tunnel that requests came in.
@@ -53,7 +64,7 @@ struct Inside {
 
 impl ProxyService {
     /// The proxy as clients reach it.
-    pub fn new(lane: WebLane, edge: Arc<EdgeShared>) -> ProxyService {
+    pub fn new(lane: LaneNow, edge: Arc<EdgeShared>) -> ProxyService {
         ProxyService {
             lane,
             edge,
@@ -64,10 +75,14 @@ impl ProxyService {
 
 impl Service for ProxyService {
     async fn call(&self, request: Request) -> Response {
-        let id = (self.lane.settings().new_id)();
+        let now = ProxyRequest {
+            service: self,
+            lane: (self.lane)(),
+        };
+        let id = (now.lane.settings().new_id)();
         let mut response = match (&self.inside, &request.head.method) {
-            (None, &Method::CONNECT) => self.connect(request, id).await,
-            _ => self.ask(request, id).await,
+            (None, &Method::CONNECT) => now.connect(request, id).await,
+            _ => now.ask(request, id).await,
         };
         if let Ok(call) = id.to_string().parse() {
             response.headers_mut().insert("weir-call", call);
@@ -76,14 +91,14 @@ impl Service for ProxyService {
     }
 
     fn refuse(&self, refusal: &Refusal) -> Response {
-        by_proxy(refusal, (self.lane.settings().new_id)())
+        by_proxy(refusal, ((self.lane)().settings().new_id)())
     }
 }
 
-impl ProxyService {
+impl ProxyRequest<'_> {
     /// Carries a request to its site.
     async fn ask(&self, mut request: Request, id: CallId) -> Response {
-        let caller = match &self.inside {
+        let caller = match &self.service.inside {
             Some(inside) => inside.caller.clone(),
             None => match self.lane.who_by_proxy(&request, id).await {
                 Ok(caller) => caller,
@@ -144,7 +159,7 @@ impl ProxyService {
     async fn asked(&self, request: &mut Request) -> Result<SiteRequest, Refusal> {
         let head = &request.head;
         let uri = &head.uri;
-        let text = match &self.inside {
+        let text = match &self.service.inside {
             None if uri.scheme().is_none() => {
                 let public = "this is the proxy; ask it for a whole URL, as clients do that are told of a proxy";
                 return Err(Refusal::new(refusal::WEB_URL, public));
@@ -168,6 +183,9 @@ impl ProxyService {
         };
         let mut asked = SiteRequest::new(head.method.clone(), url, &head.headers);
         asked.is_socket = is_socket;
+        if self.service.inside.is_some() {
+            asked.way = SiteWay::Inside;
+        }
         let shown = head.headers.get(PROXY_AUTHORIZATION);
         if shown.is_some_and(|shown| is_dpop(shown.as_bytes())) {
             // The proof was for the proxy.
@@ -273,7 +291,7 @@ async fn begin(request: &mut Request, fits: u64) -> Result<(Bytes, bool), Refusa
 
 /// A tunnel that a client asks for.
 struct TunnelAsk<'a> {
-    service: &'a ProxyService,
+    service: &'a ProxyRequest<'a>,
     caller: Caller,
     id: CallId,
     host: Box<str>,
@@ -290,13 +308,16 @@ impl TunnelAsk<'_> {
     /// Carries bytes, once both ends speak TLS for the host that was judged.
     async fn carry(self, mut request: Request) -> Response {
         let site = self.site("tcp");
-        let passed = match self.judge(&TUNNEL, &site).await {
+        let passed = self.judge(&TUNNEL, &site).await;
+        self.lane().count(SiteWay::Tunnel, &passed);
+        let passed = match passed {
             Ok(passed) => passed,
             Err(refusal) => return by_proxy(&refusal, self.id),
         };
         let settings = self.lane().settings();
         let agents = &self.lane().shared.agents;
-        let place = agents.enter(self.caller.agent(), &self.host, (settings.now_ms)());
+        let (agent, now_ms) = (self.caller.agent(), (settings.now_ms)());
+        let place = agents.enter(agent, &self.host, SiteWay::Tunnel, now_ms);
         let opened = match place {
             Ok(place) => self.open(&passed).await.map(|far| (place, far)),
             Err(refusal) => Err(refusal),
@@ -320,28 +341,28 @@ impl TunnelAsk<'_> {
             bytes_max: reserved.bytes,
             ..settings.tunnel
         };
-        let (bytes, why) = self.join(near, far, &passed, bounds).await;
-        place.settle(reserved, bytes);
+        let (up, down, why) = self.join(near, far, &passed, bounds).await;
+        place.settle(reserved, up, down);
         let how = if why.is_some() {
             CallEnd::Cut
         } else {
             CallEnd::Complete
         };
-        end(passed, how, 200, bytes, why.as_ref());
+        end(passed, how, 200, up + down, why.as_ref());
         Response::new(Body::Taken)
     }
 
-    /// How many bytes were carried, and what ended it before both sides closed.
+    /// How many bytes were carried, up and down, and what ended it before both sides closed.
     async fn join(
         &self,
         mut near: Tunnel,
         far: Tunnel,
         passed: &Passed,
         bounds: TunnelBounds,
-    ) -> (u64, Option<Refusal>) {
+    ) -> (u64, u64, Option<Refusal>) {
         if let Err(refusal) = self.check_hello(&mut near).await {
             near.abandon();
-            return (0, Some(refusal));
+            return (0, 0, Some(refusal));
         }
         let TunnelEnd { up, down, why } = near.join(far, passed, bounds).await;
         let why = match why {
@@ -350,7 +371,7 @@ impl TunnelAsk<'_> {
             why @ TunnelStop::TooLong => Some(Refusal::new(refusal::WEB_BOUND, why.to_string())),
             why => Some(Refusal::new(refusal::WEB_DOWN, why.to_string())),
         };
-        (up + down, why)
+        (up, down, why)
     }
 
     /// Reads the beginning of the client's TLS, and lets it pass only for the host that was judged.
@@ -402,6 +423,7 @@ impl TunnelAsk<'_> {
             request: self.caller.request.as_deref(),
             trace: self.caller.trace.as_deref(),
             content: &content,
+            observes: self.lane().observes(),
             ..Call::new(self.id, self.caller.peer, action, resource, "CONNECT")
         };
         self.lane()
@@ -418,14 +440,17 @@ impl TunnelAsk<'_> {
         let gate = self.lane().gate();
         let may_get = gate.may(&self.caller.verified, &GET, &site);
         let action = if may_get { &GET } else { &SEND };
-        let passed = match self.judge(action, &site).await {
+        let passed = self.judge(action, &site).await;
+        self.lane().count(SiteWay::Intercept, &passed);
+        let passed = match passed {
             Ok(passed) => passed,
             Err(refusal) => return by_proxy(&refusal, self.id),
         };
         let peer = request.peer.clone();
         let settings = self.lane().settings();
         let agents = &self.lane().shared.agents;
-        let place = agents.enter(self.caller.agent(), &self.host, (settings.now_ms)());
+        let (agent, now_ms) = (self.caller.agent(), (settings.now_ms)());
+        let place = agents.enter(agent, &self.host, SiteWay::Intercept, now_ms);
         let taken = match place {
             Ok(place) => {
                 let near = request.take_over(&passed, Switch::connected()).await;
@@ -494,8 +519,8 @@ impl TunnelAsk<'_> {
         is_secured: bool,
     ) -> Result<(), Refusal> {
         let service = Rc::new(ProxyService {
-            lane: self.lane().clone(),
-            edge: Arc::clone(&self.service.edge),
+            lane: Rc::clone(&self.service.service.lane),
+            edge: Arc::clone(&self.service.service.edge),
             inside: Some(Inside {
                 caller: self.caller.clone(),
                 host: self.host.clone(),
@@ -508,7 +533,7 @@ impl TunnelAsk<'_> {
             is_tls: is_secured || peer.is_tls,
             ..peer
         };
-        let shared = Arc::clone(&self.service.edge);
+        let shared = Arc::clone(&self.service.service.edge);
         let whole = Duration::from_millis(self.lane().settings().tunnel.whole_ms);
         let mut stops = self.lane().gate().stops();
         tokio::select! {

@@ -33,6 +33,9 @@ pub struct WebSection {
     /// Looking into TLS: with an authority that agents' programs trust, what is inside of tunnels is judged too.
     #[schemars(example = &"{ ca: ./ca, pass: [pinned.example] }")]
     pub intercept: Option<InterceptSection>,
+    /// Whether what policies and the scan refuse is refused, or passes and is only recorded.
+    #[schemars(example = &"observe")]
+    pub mode: WebMode,
     /// Credentials that agents never have: put into requests to their hosts, and taken out of what comes back.
     #[schemars(example = &"{ github: { hosts: [api.github.com], value: env:GITHUB_TOKEN } }")]
     pub credentials: ByName<CredentialSection>,
@@ -67,6 +70,7 @@ impl Default for WebSection {
         WebSection {
             listen: None,
             intercept: None,
+            mode: WebMode::default(),
             credentials: ByName::default(),
             fetch: FetchSection::default(),
             tunnel: TunnelSection::default(),
@@ -78,6 +82,15 @@ impl Default for WebSection {
             silence_ms: Count(SILENCE_MS_DEFAULT),
         }
     }
+}
+
+/// What becomes of calls that policies or the scan refuse.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum WebMode {
+    #[default]
+    Enforce,
+    Observe,
 }
 
 /// Looking into TLS.
@@ -132,6 +145,9 @@ pub struct FetchSection {
     /// Redirects that are followed; each is a call of its own.
     #[schemars(example = &"10")]
     pub redirects_max: Count<0, 20>,
+    /// Whether a page is left alone where the site's robots.txt asks for that (RFC 9309), of the name that user_agent begins with.
+    #[schemars(example = &"true")]
+    pub robots: Switch,
 }
 
 impl Default for FetchSection {
@@ -140,6 +156,7 @@ impl Default for FetchSection {
             user_agent: Text(concat!("weir/", env!("CARGO_PKG_VERSION")).to_owned()),
             bytes_max: Count(PAGE_BYTES_DEFAULT),
             redirects_max: Count(REDIRECTS_DEFAULT),
+            robots: Switch(false),
         }
     }
 }

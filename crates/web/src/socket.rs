@@ -26,9 +26,10 @@ use scan::Direction;
 
 use crate::actions::SEND;
 use crate::binary;
-use crate::credentials;
+use crate::credentials::{self, Scrub, SiteCredential};
 use crate::exchange::{Judged, SiteRequest, end, of_send};
 use crate::lane::{Caller, WebLane};
+use crate::meter::SiteDecision;
 use crate::refuse::problem;
 use crate::section::SocketOrigin;
 use crate::site::{AskedUrl, invalid};
@@ -75,7 +76,7 @@ pub(crate) fn http_url(text: &str) -> String {
 
 /// One of the two sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Side {
+pub(crate) enum Side {
     Agent,
     Site,
 }
@@ -93,14 +94,21 @@ enum SocketEnding {
 /// A connection with both of its sides.
 struct SocketPair<'l> {
     lane: &'l WebLane,
-    url: &'l AskedUrl,
+    messages: MessageJudge<'l>,
     judged: Judged,
     agent: WebSocket,
     site: WebSocket,
+    bytes: u64,
+}
+
+/// What judges the messages of one connection.
+pub(crate) struct MessageJudge<'l> {
+    credentials: &'l [SiteCredential],
+    is_binary: bool,
+    url: &'l AskedUrl,
     /// The ends of the last messages of the agent and of the site.
     sent: Seam,
     came: Seam,
-    bytes: u64,
 }
 
 impl WebLane {
@@ -153,12 +161,14 @@ impl WebLane {
         };
         let pair = SocketPair {
             lane: self,
-            url: &asked.url,
+            messages: MessageJudge::new(
+                &self.settings().credentials,
+                self.settings().socket.is_binary,
+                &asked.url,
+            ),
             judged,
             agent,
             site,
-            sent: Seam::new(Role::Body),
-            came: Seam::new(Role::ToolResult),
             bytes: 0,
         };
         pair.carry().await;
@@ -289,7 +299,14 @@ impl SocketPair<'_> {
                 }
                 Err(broken) => return SocketEnding::Broken(side, broken),
             };
-            let message = match self.judge(side, message) {
+            let message = self.judge(side, message);
+            let decision = match &message {
+                Ok(_) => SiteDecision::Passed,
+                Err(_) => SiteDecision::Refused,
+            };
+            let meter = &self.lane.settings().meter;
+            meter.message(side == Side::Agent, decision);
+            let message = match message {
                 Ok(message) => message,
                 Err(refusal) => return SocketEnding::Refused(refusal),
             };
@@ -318,21 +335,53 @@ impl SocketPair<'_> {
             WebSocketMessage::Binary(bytes) => bytes.len(),
         };
         self.bytes += came as u64;
-        self.judged.place.spend(came as u64)?;
-        self.judged.passed.in_force()?;
+        match side {
+            Side::Agent => self.judged.place.sent(came as u64)?,
+            Side::Site => self.judged.place.came(came as u64)?,
+        }
+        let Judged { passed, scrub, .. } = &mut self.judged;
+        passed.in_force()?;
+        self.messages.judge(passed, scrub, side, message)
+    }
+}
+
+impl<'l> MessageJudge<'l> {
+    pub(crate) fn new(
+        credentials: &'l [SiteCredential],
+        is_binary: bool,
+        url: &'l AskedUrl,
+    ) -> MessageJudge<'l> {
+        MessageJudge {
+            credentials,
+            is_binary,
+            url,
+            sent: Seam::new(Role::Body),
+            came: Seam::new(Role::ToolResult),
+        }
+    }
+
+    /// Judges a message; gives it as it may go on.
+    pub(crate) fn judge(
+        &mut self,
+        passed: &mut Passed,
+        scrub: &mut Scrub,
+        side: Side,
+        message: WebSocketMessage,
+    ) -> Result<WebSocketMessage, Refusal> {
         match message {
             WebSocketMessage::Text(text) => {
-                let text = self.without_credentials(side, text.into_bytes())?;
+                let text = self.without_credentials(passed, scrub, side, text.into_bytes())?;
                 let text = String::from_utf8_lossy(&text);
-                self.judge_text(side, &text).map(WebSocketMessage::Text)
+                self.judge_text(passed, side, &text)
+                    .map(WebSocketMessage::Text)
             }
-            WebSocketMessage::Binary(_) if !self.lane.settings().socket.is_binary => {
+            WebSocketMessage::Binary(_) if !self.is_binary => {
                 let public = "a message is no text, and web.socket.binary is not written";
                 Err(Refusal::new(refusal::WEB_BINARY, public))
             }
             WebSocketMessage::Binary(bytes) => {
-                let bytes = self.without_credentials(side, bytes.to_vec())?;
-                binary::judge(&mut self.judged.passed, side.role(), &bytes)?;
+                let bytes = self.without_credentials(passed, scrub, side, bytes.to_vec())?;
+                binary::judge(passed, side.role(), &bytes)?;
                 let bytes = Bytes::from(bytes);
                 Ok(WebSocketMessage::Binary(bytes))
             }
@@ -340,21 +389,30 @@ impl SocketPair<'_> {
     }
 
     /// Refuses placeholders that an agent sends, and takes credentials out of what the site says.
-    fn without_credentials(&mut self, side: Side, text: Vec<u8>) -> Result<Vec<u8>, Refusal> {
-        let Judged { passed, scrub, .. } = &mut self.judged;
+    fn without_credentials(
+        &self,
+        passed: &Passed,
+        scrub: &mut Scrub,
+        side: Side,
+        text: Vec<u8>,
+    ) -> Result<Vec<u8>, Refusal> {
         match side {
             Side::Site if scrub.is_idle() => Ok(text),
             Side::Site => Ok([scrub.push(&text), scrub.finish()].concat()),
             Side::Agent => {
-                let known = &self.lane.settings().credentials;
                 let (agent, none) = (passed.agent(), HeaderMap::new());
-                credentials::check(known, agent, self.url, &none, &[&text]).map(|()| text)
+                credentials::check(self.credentials, agent, self.url, &none, &[&text])
+                    .map(|()| text)
             }
         }
     }
 
-    fn judge_text(&mut self, side: Side, text: &str) -> Result<String, Refusal> {
-        let passed = &mut self.judged.passed;
+    fn judge_text(
+        &mut self,
+        passed: &mut Passed,
+        side: Side,
+        text: &str,
+    ) -> Result<String, Refusal> {
         let seam = match side {
             Side::Agent => &mut self.sent,
             Side::Site => &mut self.came,

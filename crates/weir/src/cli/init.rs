@@ -6,6 +6,7 @@ mod agentgateway;
 mod clients;
 mod litellm;
 mod models;
+mod pipelock;
 
 use std::path::{Path, PathBuf};
 
@@ -58,6 +59,7 @@ Examples:
   weir init --from mcp ~/.cursor/mcp.json    With the servers of an MCP client
   weir init --from mcp --find                With those of all clients that are found
   weir init --from litellm config.yaml       The models of a LiteLLM proxy, or of agentgateway
+  weir init --from pipelock pipelock.yaml    From the configuration of Pipelock
 
 The key is printed once and stored as its hash. Files that are there already are not changed.
 
@@ -66,8 +68,8 @@ pub(super) struct Init {
     /// The folder to write to; made if it is not there
     #[arg(default_value = ".")]
     dir: PathBuf,
-    /// Take over what another product was told: mte-env and a file of NAME=VALUE, mcp and a client's configuration, or litellm or
-    /// agentgateway and its YAML
+    /// Take over what another product was told: mte-env and a file of NAME=VALUE, mcp and a client's configuration, or litellm,
+    /// agentgateway or pipelock and its YAML
     #[arg(long, num_args = 1..=2, value_names = ["KIND", "FILE"])]
     from: Option<Vec<String>>,
     /// With --from mcp: look where clients keep their configurations
@@ -95,6 +97,9 @@ impl Init {
             Some([kind, file]) if kind == "agentgateway" && !self.find => {
                 self.take_models(&agentgateway::of_file(Path::new(file))?)
             }
+            Some([kind, file]) if kind == "pipelock" && !self.find => {
+                self.take_pipelock(Path::new(file))
+            }
             Some([kind]) if kind == "mcp" && self.find => {
                 let (servers, files) = clients::find()?;
                 self.take_servers(&servers, &files)
@@ -106,7 +111,7 @@ impl Init {
                     }
                     _ => "--from does not name what is to be taken over".to_owned(),
                 },
-                "What can be taken over is: mte-env FILE, mcp FILE, mcp --find, litellm FILE, or agentgateway FILE.",
+                "What can be taken over is: mte-env FILE, mcp FILE, mcp --find, litellm FILE, agentgateway FILE, or pipelock FILE.",
             )),
         }
     }

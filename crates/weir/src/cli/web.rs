@@ -159,34 +159,39 @@ impl Web {
 
 impl CaInit {
     fn run(self) -> Ended {
-        let failed = |why: String| {
-            let what = format!("{}: {why}", self.folder.display());
-            Failure::new(what, "Name another folder, or remove what stands there.")
-        };
-        for file in [AUTHORITY_FILE, AUTHORITY_KEY_FILE] {
-            if self.folder.join(file).exists() {
-                return Err(failed(format!(
-                    "{file} is there already, and is not overwritten"
-                )));
-            }
-        }
-        let io = |error: std::io::Error| failed(error.to_string());
-        std::fs::create_dir_all(&self.folder).map_err(io)?;
-        let (pem, key) = InterceptAuthority::make().map_err(failed)?;
-        write_alone(&self.folder.join(AUTHORITY_KEY_FILE), key.expose(), 0o600).map_err(io)?;
-        write_alone(&self.folder.join(AUTHORITY_FILE), &pem, 0o644).map_err(io)?;
-        let bundle = self.folder.join(BUNDLE_FILE);
-        write_alone(&bundle, &format!("{}{pem}", system_bundle()), 0o644).map_err(io)?;
-        let authority = InterceptAuthority::read(pem.as_bytes(), &key).map_err(failed)?;
+        let fingerprint = make_authority(&self.folder)?;
         print(&format!(
-            "made an authority in {}\nSHA-256 {}\nline for weir.yaml:  web: {{ intercept: {{ ca: {} }} }}\nhow it is trusted:   weir web ca trust {}\n",
+            "made an authority in {}\nSHA-256 {fingerprint}\nline for weir.yaml:  web: {{ intercept: {{ ca: {} }} }}\nhow it is trusted:   weir web ca trust {}\n",
             self.folder.display(),
-            authority.fingerprint(),
             self.folder.display(),
             self.folder.display(),
         ))?;
         Ok(Answer::Yes)
     }
+}
+
+/// Makes an authority in a folder, and gives its SHA-256.
+pub(super) fn make_authority(folder: &Path) -> Result<String, Failure> {
+    let failed = |why: String| {
+        let what = format!("{}: {why}", folder.display());
+        Failure::new(what, "Name another folder, or remove what stands there.")
+    };
+    for file in [AUTHORITY_FILE, AUTHORITY_KEY_FILE] {
+        if folder.join(file).exists() {
+            return Err(failed(format!(
+                "{file} is there already, and is not overwritten"
+            )));
+        }
+    }
+    let io = |error: std::io::Error| failed(error.to_string());
+    std::fs::create_dir_all(folder).map_err(io)?;
+    let (pem, key) = InterceptAuthority::make().map_err(failed)?;
+    write_alone(&folder.join(AUTHORITY_KEY_FILE), key.expose(), 0o600).map_err(io)?;
+    write_alone(&folder.join(AUTHORITY_FILE), &pem, 0o644).map_err(io)?;
+    let bundle = folder.join(BUNDLE_FILE);
+    write_alone(&bundle, &format!("{}{pem}", system_bundle()), 0o644).map_err(io)?;
+    let authority = InterceptAuthority::read(pem.as_bytes(), &key).map_err(failed)?;
+    Ok(authority.fingerprint().to_string())
 }
 
 /// The certificates that this machine trusts; nothing where they are not where distributions keep them.
@@ -378,6 +383,17 @@ impl Steps {
         self.is_refused = true;
     }
 
+    /// Of a step whose refusal passes where the lane observes.
+    fn observed_of(&mut self, step: &str, is_observed: bool, found: Result<String, Refusal>) {
+        match found {
+            Err(refusal) if is_observed => {
+                let (public, code) = (refusal.public, refusal.code.name);
+                self.yes(step, format!("would be refused: {public} ({code})"));
+            }
+            found => self.of(step, found),
+        }
+    }
+
     fn of(&mut self, step: &str, found: Result<String, Refusal>) {
         match found {
             Ok(why) => self.yes(step, why),
@@ -436,8 +452,13 @@ impl CheckUrl {
             name: agent.name.clone(),
             groups: agent.groups.clone(),
         });
+        let is_observed = settings.web.mode == web::WebMode::Observe;
+        if is_observed {
+            let why = "web.mode is observe: what policy and scan refuse passes, and is recorded";
+            steps.yes("mode", why);
+        }
         let permitted = self.permitted(&policies, &principal, action, &resource);
-        steps.of("policy", permitted);
+        steps.observed_of("policy", is_observed, permitted);
         let now_s = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default()
@@ -460,7 +481,12 @@ impl CheckUrl {
                         finding.action.as_str()
                     );
                     match finding.action {
-                        scan::Action::Refuse | scan::Action::Redact => steps.no("scan", why),
+                        scan::Action::Refuse | scan::Action::Redact if !is_observed => {
+                            steps.no("scan", why);
+                        }
+                        scan::Action::Refuse | scan::Action::Redact => {
+                            steps.yes("scan", format!("{why}: it is observed"));
+                        }
                         scan::Action::Warn | scan::Action::Off => steps.yes("scan", why),
                     }
                 }

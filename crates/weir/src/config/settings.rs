@@ -258,6 +258,7 @@ pub(crate) struct ModelProvider {
 pub(crate) struct Web {
     /// Whether there is such a section at all.
     pub is_on: bool,
+    pub mode: web::WebMode,
     /// Where the forward proxy listens.
     pub listen: Option<Listen>,
     pub intercept: Option<WebIntercept>,

@@ -70,6 +70,7 @@ pub(super) fn built_in() -> Web {
 fn numbers(section: &WebSection) -> Web {
     Web {
         is_on: false,
+        mode: section.mode,
         listen: None,
         intercept: None,
         intercept_folder: None,
@@ -79,6 +80,7 @@ fn numbers(section: &WebSection) -> Web {
             user_agent: section.fetch.user_agent.0.clone(),
             bytes_max: section.fetch.bytes_max.size(),
             redirects_max: section.fetch.redirects_max.size(),
+            asks_robots: section.fetch.robots.0,
         },
         tunnel: TunnelBounds {
             idle_ms: section.tunnel.idle_ms.0,

@@ -34,7 +34,9 @@ pub(super) fn line(index: u64, record: &Value, of: Option<&CallOf>) -> String {
 }
 
 fn of_call(record: &Value, what: &str) -> String {
-    format!("{}  {what}{}", text(record, "call"), findings(record))
+    let observed = given(record, "observed").map(|code| format!(" (observed: {code})"));
+    let (call, observed) = (text(record, "call"), observed.unwrap_or_default());
+    format!("{call}  {what}{observed}{}", findings(record))
 }
 
 fn judgement(record: &Value) -> String {
