@@ -35,6 +35,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("llm_dialect", targets::llm_dialect),
     ("llm_events", targets::llm_events),
     ("llm_socket", targets::llm_socket),
+    ("a2a_messages", targets::a2a_messages),
     ("run_start", targets::run_start),
     ("run_events", targets::run_events),
     ("identity_key", targets::identity_key),

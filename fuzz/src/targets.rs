@@ -1,5 +1,6 @@
 //! What each target does with its bytes. A panic is a finding; so is an answer that contradicts itself.
 
+mod a2a;
 mod beside;
 mod bhttp;
 mod code;
@@ -14,6 +15,7 @@ mod replay;
 mod runs;
 mod sealed;
 
+pub use self::a2a::a2a_messages;
 pub use self::identity::{identity_jose, identity_proof, identity_x509};
 pub use self::llm::{llm_dialect, llm_events, llm_socket};
 pub use beside::{h1_beside_hyper_client, h1_beside_hyper_server};

@@ -15,6 +15,7 @@ pub mod directory;
 mod limits;
 pub mod pins;
 pub mod runs;
+pub mod tasks;
 pub mod usage;
 mod windows;
 
@@ -37,4 +38,5 @@ pub use limits::Limits;
 pub use log::{Durability, Log, LogError, LogSettings, LogStats};
 pub use pins::Pins;
 pub use state::{State, StateError};
+pub use tasks::{OwnedKind, TaskClaim, TaskOwners};
 pub use windows::BudgetStanding;

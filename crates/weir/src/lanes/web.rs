@@ -11,10 +11,11 @@ use config::Listen;
 use gate::{ActingFor, Reach};
 use http::Method;
 use net::{Drain, EdgeShared, Endpoint, Listener, ListenerSettings, Request, Response};
-use web::{Intercept, ProxyService, Shared, WebLane};
+use tokio::task::JoinSet;
+use web::{Intercept, ProxyService, ReverseProxy, ReverseService, Shared, WebLane};
 
 use super::{Local, OnThread, Opened, Parts, Row, Running};
-use crate::assemble::{WayOut, edge_settings};
+use crate::assemble::{WayOut, edge_settings, endpoint};
 use crate::config::Settings;
 use crate::listen::{address, listen};
 use crate::routes::{Answers, Open, Route, new_call_id};
@@ -31,8 +32,20 @@ pub(crate) const ROW: Row = Row {
         route("/api/v1/scan", &[Method::POST]),
     ],
     metrics: &[],
-    endpoints: |_: &Settings| -> Vec<(Name, Endpoint)> { Vec::new() },
-    reach: |_: &Settings, _: &Settings| -> Vec<(Name, Reach)> { Vec::new() },
+    endpoints: |settings: &Settings| -> Vec<(Name, Endpoint)> {
+        let services = settings.web.reverse.iter();
+        let services = services.map(|of| {
+            let endpoint = endpoint(&of.url, of.ca.as_ref());
+            (of.told.name.clone(), endpoint)
+        });
+        services.collect()
+    },
+    reach: |started: &Settings, _: &Settings| -> Vec<(Name, Reach)> {
+        let services = started.web.reverse.iter();
+        services
+            .map(|of| (of.told.name.clone(), of.reach()))
+            .collect()
+    },
     only_at_start: |old, new| match old.web == new.web {
         true => Vec::new(),
         false => vec!["web".to_owned()],
@@ -67,6 +80,16 @@ struct Web {
     listeners: Mutex<Vec<Listener>>,
     /// Where the proxy listens.
     address: Mutex<Option<Listen>>,
+    /// The same of each service behind the reverse proxy.
+    reverse: Mutex<Vec<ReverseListener>>,
+}
+
+/// Where one service behind the reverse proxy is reached.
+struct ReverseListener {
+    service: Arc<ReverseService>,
+    address: Option<Listen>,
+    /// Those that no thread has taken yet.
+    listeners: Vec<Listener>,
 }
 
 fn open(settings: &Settings, parts: &Parts<'_>) -> Opened {
@@ -97,11 +120,20 @@ fn open(settings: &Settings, parts: &Parts<'_>) -> Opened {
         drain: parts.drain.clone(),
         listeners: Mutex::default(),
         address: Mutex::default(),
+        reverse: Mutex::default(),
     }))
 }
 
 impl Running for Web {
     fn listen(&self, settings: &Settings, threads: usize) -> Result<(), String> {
+        for service in &settings.web.reverse {
+            let sockets = listen(&service.listen, threads, OWNER_ALONE, net::bind)?;
+            lock(&self.reverse).push(ReverseListener {
+                service: Arc::clone(&service.told),
+                address: sockets.first().and_then(address),
+                listeners: sockets,
+            });
+        }
         let Some(at) = &settings.web.listen else {
             return Ok(());
         };
@@ -112,6 +144,11 @@ impl Running for Web {
     }
 
     fn say_started(&self, settings: &Settings, _url: Option<&str>) {
+        for of in lock(&self.reverse).iter() {
+            if let Some(address) = &of.address {
+                tracing::info!(service = %of.service.name, %address, "reverse proxy");
+            }
+        }
         let Some(address) = &*lock(&self.address) else {
             return;
         };
@@ -133,7 +170,13 @@ impl Running for Web {
     }
 
     fn thread(&self, out: &WayOut) -> Rc<dyn OnThread> {
+        let mut reverse = lock(&self.reverse);
+        let reverse = reverse.iter_mut().filter_map(|of| {
+            let listener = of.listeners.pop()?;
+            Some((Arc::clone(&of.service), listener))
+        });
         Rc::new(WebThread {
+            reverse: Cell::new(reverse.collect()),
             lane: WebLane::new(Arc::clone(&self.shared), out.upstreams()),
             edge: Arc::clone(&self.edge),
             drain: self.drain.clone(),
@@ -148,6 +191,8 @@ struct WebThread {
     edge: Arc<EdgeShared>,
     drain: Drain,
     listener: Cell<Option<Listener>>,
+    /// The services behind the reverse proxy.
+    reverse: Cell<Vec<(Arc<ReverseService>, Listener)>>,
 }
 
 impl OnThread for WebThread {
@@ -169,15 +214,34 @@ impl OnThread for WebThread {
 
     fn serve(self: Rc<Self>, _first: bool) -> Local<'static, io::Result<()>> {
         Box::pin(async move {
-            let Some(listener) = self.listener.take() else {
-                return Ok(());
-            };
-            let listeners = vec![(listener, Rc::new(ListenerSettings::default()))];
-            let proxy = ProxyService::new(self.lane.clone(), Arc::clone(&self.edge));
-            let settings = Rc::new(self.lane.edge_settings().clone());
-            let (edge, drain) = (Arc::clone(&self.edge), self.drain.clone());
-            net::serve(listeners, Rc::new(proxy), settings, edge, drain).await
+            let mut serving = JoinSet::new();
+            for (service, listener) in self.reverse.take() {
+                let proxy = ReverseProxy::new(self.lane.clone(), service);
+                serving.spawn_local(self.serve_on(listener, proxy));
+            }
+            if let Some(listener) = self.listener.take() {
+                let proxy = ProxyService::new(self.lane.clone(), Arc::clone(&self.edge));
+                serving.spawn_local(self.serve_on(listener, proxy));
+            }
+            while let Some(served) = serving.join_next().await {
+                served.unwrap_or_else(|error| Err(io::Error::other(error)))?;
+            }
+            Ok(())
         })
+    }
+}
+
+impl WebThread {
+    /// Serves what comes to one listener, until the gateway drains.
+    fn serve_on<S: net::Service + 'static>(
+        &self,
+        listener: Listener,
+        service: S,
+    ) -> impl Future<Output = io::Result<()>> + use<S> {
+        let listeners = vec![(listener, Rc::new(ListenerSettings::default()))];
+        let settings = Rc::new(self.lane.edge_settings().clone());
+        let (edge, drain) = (Arc::clone(&self.edge), self.drain.clone());
+        net::serve(listeners, Rc::new(service), settings, edge, drain)
     }
 }
 
