@@ -16,7 +16,8 @@ from test_web_socket import Echo
 TOKEN = "the-token-of-the-service-4711"
 POLICY = """
 @id("read") permit (principal, action == Action::"web:get", resource == Server::"wiki");
-@id("write") permit (principal in Group::"engineers", action == Action::"web:send", resource in [Server::"wiki", Server::"talk"]);
+@id("write") permit (principal in Group::"engineers", action == Action::"web:send", resource)
+  when { resource == Server::"wiki" || resource == Server::"talk" };
 @id("talk") permit (principal in Group::"engineers", action == Action::"web:get", resource == Server::"talk");
 """
 

@@ -51,7 +51,10 @@ fn agent(
             "must be a path such as /.well-known/agent-card.json, at the host of url",
         );
     }
-    let url = written.url.clone()?;
+    let Some(url) = written.url.clone() else {
+        check.say_of_name(at, "needs a url, where the agent answers JSON-RPC");
+        return None;
+    };
     if !url.https && !url.is_loopback() && check.wrote(&at.key("token")) {
         let message = "would cross the network in the clear; use an https url";
         check.say(&at.key("token"), message);

@@ -94,6 +94,7 @@ fn reverse(
         let token = check.of(&written.token, &at.key("token"), Check::secret);
         let ca = check.of(&written.ca, &at.key("ca"), Check::certificates);
         let (Some(listen), Some(url)) = (&written.listen, &written.url) else {
+            check.say_of_name(&at, "needs a listen and a url");
             continue;
         };
         if !url.https && !url.is_loopback() && check.wrote(&at.key("token")) {
