@@ -273,11 +273,12 @@ impl A2aLane {
         };
         let asked = match request::read(json.root()) {
             Ok(asked) => asked,
-            Err(NotAsked {
-                id,
-                method,
-                refusal,
-            }) => {
+            Err(no) => {
+                let NotAsked {
+                    id,
+                    method,
+                    refusal,
+                } = *no;
                 let call = Call {
                     action: method.map_or(call.action, |method| method.action),
                     method: method.map_or(call.method, |method| method.name),

@@ -47,7 +47,7 @@ pub(crate) fn not_json(error: JsonError) -> Refusal {
 }
 
 /// Reads a request.
-pub(crate) fn read(root: JsonValue<'_>) -> Result<Asked<'_>, NotAsked<'_>> {
+pub(crate) fn read(root: JsonValue<'_>) -> Result<Asked<'_>, Box<NotAsked<'_>>> {
     let mut no = NotAsked {
         id: None,
         method: None,
@@ -55,7 +55,7 @@ pub(crate) fn read(root: JsonValue<'_>) -> Result<Asked<'_>, NotAsked<'_>> {
     };
     match read_into(root, &mut no) {
         Ok(asked) => Ok(asked),
-        Err(refusal) => Err(NotAsked { refusal, ..no }),
+        Err(refusal) => Err(Box::new(NotAsked { refusal, ..no })),
     }
 }
 

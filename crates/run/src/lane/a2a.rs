@@ -17,7 +17,7 @@ use super::{
 use crate::actions::{CANCEL, READ, START};
 use crate::listen;
 use crate::live::LiveRun;
-use crate::shapes::a2a::{self, NotATask, TaskMethod, TaskRequest, TaskWriter};
+use crate::shapes::a2a::{self, NotATask, TaskMethod, TaskPage, TaskRequest, TaskWriter};
 
 /// The path of a card below its agent.
 const CARD: &str = ".well-known/agent-card.json";
@@ -32,7 +32,8 @@ impl RunAsking<'_> {
                 let body = self.body(request).await?;
                 let asked = match a2a::read(&body) {
                     Ok(asked) => asked,
-                    Err(NotATask { id, words, refusal }) => {
+                    Err(no) => {
+                        let NotATask { id, words, refusal } = *no;
                         let refusal = self.no(&START, None, refusal).await;
                         return Ok(json_rpc(&a2a::error(&id, words, &refusal, self.id)));
                     }
@@ -201,7 +202,11 @@ impl RunAsking<'_> {
 
     /// Own runs of this agent, the newest first, without what they said.
     async fn tasks(&self, agent: &str, asked: &TaskRequest) -> Result<Response, Refusal> {
-        let (context, size, before) = match asked.listed() {
+        let TaskPage {
+            context,
+            size,
+            before,
+        } = match asked.listed() {
             Ok(listed) => listed,
             Err(refusal) => return Err(self.no(&READ, None, refusal).await),
         };

@@ -55,6 +55,13 @@ pub(crate) struct TaskRequest {
     params: Map<String, Value>,
 }
 
+/// Which tasks a list is to be of: of one context, so many at most, and behind one.
+pub(crate) struct TaskPage {
+    pub(crate) context: Option<String>,
+    pub(crate) size: Option<usize>,
+    pub(crate) before: Option<String>,
+}
+
 /// What a request that cannot be taken is answered with: its id and words, as far as they were read.
 pub(crate) struct NotATask {
     pub(crate) id: Value,
@@ -95,14 +102,14 @@ const METHODS: &[(&str, TaskWords, TaskMethod)] = &[
 ];
 
 /// Reads a JSON-RPC request.
-pub(crate) fn read(body: &[u8]) -> Result<TaskRequest, NotATask> {
+pub(crate) fn read(body: &[u8]) -> Result<TaskRequest, Box<NotATask>> {
     let mut no = NotATask {
         id: Value::Null,
         words: TaskWords::One,
         refusal: Refusal::new(refusal::A2A_JSON_INVALID, "the body is not JSON"),
     };
     let Ok(Value::Object(mut message)) = serde_json::from_slice(body) else {
-        return Err(no);
+        return Err(Box::new(no));
     };
     let id = message.remove("id");
     let is_id = |id: &Value| id.is_string() || id.is_number();
@@ -135,7 +142,7 @@ pub(crate) fn read(body: &[u8]) -> Result<TaskRequest, NotATask> {
                     no.words = *words;
                     let what = "params is no object";
                     no.refusal = Refusal::new(refusal::A2A_PARAMS_INVALID, what);
-                    return Err(no);
+                    return Err(Box::new(no));
                 }
             };
             return Ok(TaskRequest {
@@ -146,7 +153,7 @@ pub(crate) fn read(body: &[u8]) -> Result<TaskRequest, NotATask> {
             });
         }
     }
-    Err(no)
+    Err(Box::new(no))
 }
 
 /// A text by either of its names, where it is there and says something.
@@ -171,20 +178,18 @@ impl TaskRequest {
         task.ok_or_else(|| params_invalid("params.id names no task"))
     }
 
-    /// The context and the page that a list is to be of: how many at most, and behind which task.
-    pub(crate) fn listed(
-        &self,
-    ) -> Result<(Option<String>, Option<usize>, Option<String>), Refusal> {
+    /// Which tasks a list is to be of.
+    pub(crate) fn listed(&self) -> Result<TaskPage, Refusal> {
         let size = ["pageSize", "page_size"];
         let size = size
             .iter()
             .find_map(|name| self.params.get(*name)?.as_u64());
         let size = size.and_then(|size| usize::try_from(size).ok());
-        Ok((
-            text_by(&self.params, ["contextId", "context_id"])?,
-            size.filter(|size| *size > 0),
-            text_by(&self.params, ["pageToken", "page_token"])?,
-        ))
+        Ok(TaskPage {
+            context: text_by(&self.params, ["contextId", "context_id"])?,
+            size: size.filter(|size| *size > 0),
+            before: text_by(&self.params, ["pageToken", "page_token"])?,
+        })
     }
 
     fn message(&self) -> Result<&Map<String, Value>, Refusal> {

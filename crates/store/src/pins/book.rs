@@ -797,13 +797,17 @@ mod tests {
         let old = String::from_utf8(book.to_json("s")).unwrap();
         let old = old.replace("\"version\": 2", "\"version\": 1");
         assert_eq!(Book::from_json("s", old.as_bytes()).as_ref(), Ok(&book));
-        for (kind, text) in [(ItemKind::Prompt, "prompt"), (ItemKind::Resource, "uri")] {
+        for (kind, text) in [
+            (ItemKind::Prompt, "prompt"),
+            (ItemKind::Resource, "uri"),
+            (ItemKind::Card, "card"),
+        ] {
             let item = item(kind, "a");
             let first = see_item(&mut book, &item, text, Trust::FirstUse);
             assert_eq!(first, (Standing::New, true));
             see_item(&mut book, &item, "changed", Trust::FirstUse);
         }
-        assert_eq!(book.held(), 2);
+        assert_eq!(book.held(), 3);
         let kinds: Vec<_> = book.items().map(|(kind, name, _)| (kind, name)).collect();
         assert_eq!(kinds, KINDS.map(|kind| (kind, "a")));
         let mut there = Book::from_json("s", &book.to_json("s")).unwrap();
@@ -811,7 +815,7 @@ mod tests {
         assert!(there.approve(ItemKind::Prompt, "a", 9).is_some());
         book.merge(there);
         let held = |kind| book.get(kind, "a").unwrap().held().is_some();
-        assert_eq!(KINDS.map(held), [false, false, true]);
+        assert_eq!(KINDS.map(held), [false, false, true, true]);
     }
 
     #[test]
