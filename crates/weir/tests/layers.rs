@@ -459,6 +459,7 @@ fn one_permit_and_one_way_out() {
     assert_eq!(
         found,
         [
+            "crates/a2a/src/lane.rs: Upstreams<Passed>",
             "crates/gate/src/append.rs: Passed::new",
             "crates/gate/src/passed.rs: Passed {}",
             "crates/gate/src/passed.rs: impl Permit",
