@@ -113,6 +113,10 @@ if [ "$level" != run ]; then
     python_packages .setup/venv setup/requirements-test.txt
   once python-clients setup/requirements.txt setup/requirements-clients.txt -- \
     python_folder .setup/clients setup/requirements-clients.txt
+  once python-a2a setup/requirements.txt setup/requirements-a2a.txt -- \
+    python_folder .setup/a2a setup/requirements-a2a.txt
+  once python-a2a-legacy setup/requirements.txt setup/requirements-a2a-legacy.txt -- \
+    python_folder .setup/a2a-legacy setup/requirements-a2a-legacy.txt
   once python-legacy setup/requirements-legacy.txt -- python_venv .setup/venv-legacy setup/requirements-legacy.txt
   once python-agents setup/requirements-agents.txt -- python_venv .setup/venv-agents setup/requirements-agents.txt
   once python-openapi setup/requirements-openapi.txt -- python_venv .setup/venv-openapi setup/requirements-openapi.txt

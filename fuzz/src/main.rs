@@ -38,6 +38,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("llm_socket", targets::llm_socket),
     ("web_socket", targets::web_socket),
     ("web_robots", targets::web_robots),
+    ("a2a_messages", targets::a2a_messages),
     ("run_start", targets::run_start),
     ("run_events", targets::run_events),
     ("identity_key", targets::identity_key),

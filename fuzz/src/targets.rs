@@ -1,5 +1,6 @@
 //! What each target does with its bytes. A panic is a finding; so is an answer that contradicts itself.
 
+mod a2a;
 mod beside;
 mod bhttp;
 mod code;
@@ -15,6 +16,7 @@ mod runs;
 mod sealed;
 mod web;
 
+pub use self::a2a::a2a_messages;
 pub use self::identity::{identity_jose, identity_proof, identity_x509};
 pub use self::llm::{llm_dialect, llm_events, llm_frames, llm_socket};
 pub use self::web::{web_robots, web_socket};

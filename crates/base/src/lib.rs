@@ -32,5 +32,5 @@ pub use json::{Json, JsonError, JsonKey, JsonKind, JsonValue};
 pub use metric::Metric;
 pub use permit::Permit;
 pub use refusal::{Code, Refusal};
-pub use resource::{Destination, ItemKind, Resource, ServerItem, Site};
+pub use resource::{CARD, Destination, ItemKind, Resource, ServerItem, Site};
 pub use secret::Secret;

@@ -262,6 +262,21 @@ codes! {
     SERVER_SLOW "mcp.server_slow" 504 "The server did not answer in time; try again or ask for less.";
     ANSWER_TOO_LARGE "mcp.answer_too_large" 502 "The server's answer is larger than limits.answer_bytes_max; ask for less.";
     ANSWER_INVALID "mcp.answer_invalid" 502 "The server answered something that is not MCP; tell its maintainer.";
+    // A2A.
+    A2A_AGENT_UNKNOWN "a2a.agent_unknown" 404 "Use the name of an agent that the configuration has under a2a.";
+    A2A_JSON_INVALID "a2a.json_invalid" 400 "Send one JSON-RPC 2.0 request as JSON." rpc -32700;
+    A2A_REQUEST_INVALID "a2a.request_invalid" 400 "Send one JSON-RPC 2.0 request with an id; each name once, and spelled as A2A spells it." rpc -32600;
+    A2A_PARAMS_INVALID "a2a.params_invalid" 400 "Send the parameters that A2A has for this method." rpc -32602;
+    A2A_METHOD "a2a.method" 404 "Use a method of A2A 1.0 or 0.3 that docs/a2a.md names." rpc -32601;
+    A2A_TASK_UNKNOWN "a2a.task_unknown" 404 "Use the id of a task, or of a context, of your own; begin one with a message without it." rpc -32001;
+    A2A_PUSH "a2a.push" 400 "Leave the push notification out, and follow the task by SubscribeToTask or GetTask: weir lets no agent call back." rpc -32003;
+    A2A_EXTENDED_CARD "a2a.extended_card" 400 "Use the card at /.well-known/agent-card.json below the agent's URL." rpc -32007;
+    A2A_CARD_INVALID "a2a.card_invalid" 502 "The agent's card cannot be used; tell its maintainer, or have the operator look at url and card under a2a." rpc -32006;
+    A2A_ANSWER_INVALID "a2a.answer_invalid" 502 "The agent answered something that is not A2A; tell its maintainer." rpc -32006;
+    A2A_ANSWER_FOREIGN "a2a.answer_foreign" 502 "The agent mixes up whose task is whose; tell its maintainer." rpc -32006;
+    A2A_TASKS_FULL "a2a.tasks_full" 503 "Too many tasks are remembered; ask the operator.";
+    A2A_DOWN "a2a.agent_down" 502 "The agent cannot be reached or broke off; try again, or ask the operator.";
+    A2A_SLOW "a2a.agent_slow" 504 "The agent did not answer in time; ask for the task by GetTask, or send with returnImmediately.";
     // Models.
     LLM_BODY_INVALID "llm.body_invalid" 400 "Send a JSON object as the dialect has it, with each name once.";
     LLM_MODEL_UNKNOWN "llm.model_unknown" 404 "Ask for a model that GET /v1/models shows, or for provider/model.";

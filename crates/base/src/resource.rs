@@ -41,7 +41,12 @@ pub enum ItemKind {
     Prompt,
     /// By its URI, or its template of URIs.
     Resource,
+    /// What an agent of others says of itself, as a whole (A2A). It goes by one name: [`CARD`].
+    Card,
 }
+
+/// The name of the one card of an agent.
+pub const CARD: &str = "agent-card";
 
 /// Scheme, host, port and path of a URL.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -75,6 +80,11 @@ impl Resource {
     /// The servers of one URL, without an item.
     pub fn toolset(set: Name) -> Resource {
         Resource::Toolset { set, item: None }
+    }
+
+    /// An agent of others, by its card.
+    pub fn card(server: Name) -> Resource {
+        Resource::item(server, ItemKind::Card, CARD)
     }
 
     /// A tool of a server.
@@ -136,7 +146,8 @@ impl Resource {
     pub fn part(&self) -> Option<(&'static str, &str)> {
         match self {
             Resource::Server { item, .. } | Resource::Toolset { item, .. } => {
-                let item = item.as_ref()?;
+                // An agent has one card, so its name says all.
+                let item = item.as_ref().filter(|item| item.kind != ItemKind::Card)?;
                 Some((item.kind.as_str(), &item.name))
             }
             Resource::Model { model, .. } => Some(("model", model)),
@@ -152,6 +163,7 @@ impl ItemKind {
             ItemKind::Tool => "tool",
             ItemKind::Prompt => "prompt",
             ItemKind::Resource => "resource",
+            ItemKind::Card => "card",
         }
     }
 }
@@ -172,6 +184,14 @@ impl fmt::Display for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Resource::Server { server, item: None } => write!(f, "server {server}"),
+            Resource::Server {
+                server,
+                item:
+                    Some(ServerItem {
+                        kind: ItemKind::Card,
+                        ..
+                    }),
+            } => write!(f, "remote agent {server}"),
             Resource::Server {
                 server,
                 item: Some(ServerItem { kind, name }),

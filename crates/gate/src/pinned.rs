@@ -62,6 +62,7 @@ impl Case<'_> {
         let path = match item.kind {
             ItemKind::Tool | ItemKind::Prompt => "params.name",
             ItemKind::Resource => "params.uri",
+            ItemKind::Card => "card",
         };
         self.trail
             .found(vec![finding(judged, path.into(), &held.digest)]);
@@ -174,7 +175,7 @@ impl Passed {
         let item = listed.item;
         let is_tool = item.kind == ItemKind::Tool;
         let read = match item.kind {
-            ItemKind::Tool | ItemKind::Prompt => Definition::read,
+            ItemKind::Tool | ItemKind::Prompt | ItemKind::Card => Definition::read,
             ItemKind::Resource => Definition::read_resource,
         };
         let definition = read(listed.json)

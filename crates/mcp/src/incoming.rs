@@ -423,7 +423,7 @@ fn named(
 fn item(kind: ItemKind, name: Option<&str>) -> Result<ServerItem, Refusal> {
     let name = name.filter(|name| !name.is_empty());
     let (fits, what) = match kind {
-        ItemKind::Tool | ItemKind::Prompt => (
+        ItemKind::Tool | ItemKind::Prompt | ItemKind::Card => (
             name.is_some_and(|name| name.chars().count() <= TOOL_NAME_CHARS_MAX),
             "no name is given, or one of more than 256 characters",
         ),

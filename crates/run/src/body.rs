@@ -105,6 +105,14 @@ impl StartBody {
         }
     }
 
+    /// The same with one text, which may also be said to a run at work.
+    pub(crate) fn of_text(agent: String, text: String) -> StartBody {
+        StartBody {
+            input: StartInput::Text(text),
+            ..StartBody::of_agent(agent, Vec::new())
+        }
+    }
+
     pub(crate) fn read(body: &[u8]) -> Result<StartBody, Refusal> {
         let read: StartBody =
             serde_json::from_slice(body).map_err(|error| invalid(format!("the body: {error}")))?;
@@ -294,6 +302,7 @@ pub(crate) mod tests {
             bytes_max: 1,
             body_bytes_max: 1,
             origins: Vec::new(),
+            public_url: None,
             new_id: || CallId([0; 16]),
             now: || Now {
                 unix_ms: 0,

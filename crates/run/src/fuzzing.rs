@@ -6,6 +6,7 @@ use crate::body::StartBody;
 use crate::event::{EventLine, HeardEvent, RunEvent};
 use crate::listen::EventWriter;
 use crate::settings::{RunAgent, RunLimits, Settings};
+use crate::shapes::a2a;
 use crate::shapes::agui::{self, AgUiWriter};
 use crate::shapes::chat;
 use crate::shapes::responses::{self, ResponseWriter};
@@ -18,6 +19,9 @@ pub fn start(body: &[u8]) {
         chat::read(body, &settings),
         responses::read(body),
         agui::read(body, "triage").map(|(start, _)| start),
+        a2a::read(body)
+            .map_err(|no| no.refusal)
+            .and_then(|asked| asked.start("triage", None)),
     ];
     for start in read.into_iter().flatten() {
         if let Ok(plan) = start.plan(&settings) {
@@ -86,6 +90,7 @@ fn settings() -> Settings {
         bytes_max: 1,
         body_bytes_max: 1,
         origins: Vec::new(),
+        public_url: None,
         new_id: || CallId([0; 16]),
         now: || Now {
             unix_ms: 0,

@@ -3,6 +3,7 @@
 //! A run belongs to the agent that started it. To every other agent it is not there. The same is done in the words of other
 //! clients: `lane/` has a file for each.
 
+mod a2a;
 mod agui;
 mod chat;
 mod responses;
@@ -236,6 +237,7 @@ impl RunLane {
             RunShape::ChatSocket => asking.chat_socket(&mut request).await,
             RunShape::Responses => asking.responses(rest, &mut request).await,
             RunShape::AgUi => asking.ag_ui(rest, &mut request).await,
+            RunShape::A2a => asking.a2a(rest, &mut request).await,
         };
         answered.unwrap_or_else(|refusal| shape.refuse(&refusal, id))
     }
@@ -255,6 +257,7 @@ enum RunShape {
     ChatSocket,
     Responses,
     AgUi,
+    A2a,
 }
 
 impl RunShape {
@@ -265,6 +268,7 @@ impl RunShape {
             path if path.starts_with("/ws/") => RunShape::Socket,
             path if path.starts_with("/v1/responses") => RunShape::Responses,
             path if path.starts_with("/ag-ui/") => RunShape::AgUi,
+            path if path.starts_with("/a2a/") => RunShape::A2a,
             _ => RunShape::Own,
         }
     }
@@ -272,9 +276,11 @@ impl RunShape {
     fn refuse(self, refusal: &Refusal, id: CallId) -> Response {
         match self {
             RunShape::Chat | RunShape::Responses => refuse_error(refusal, id),
-            RunShape::Own | RunShape::Socket | RunShape::ChatSocket | RunShape::AgUi => {
-                refuse(refusal, id)
-            }
+            RunShape::Own
+            | RunShape::Socket
+            | RunShape::ChatSocket
+            | RunShape::AgUi
+            | RunShape::A2a => refuse(refusal, id),
         }
     }
 }

@@ -22,6 +22,8 @@ pub struct Settings {
     pub body_bytes_max: usize,
     /// Sites whose pages may call.
     pub origins: Vec<String>,
+    /// The URL by which clients reach the gateway, where one is configured.
+    pub public_url: Option<String>,
     /// Makes the id of a call, and of a run.
     pub new_id: fn() -> CallId,
     /// The clocks.

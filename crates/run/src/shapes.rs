@@ -2,6 +2,7 @@
 //!
 //! None of it decides anything: a run that was started in one shape can be read in every other.
 
+pub(crate) mod a2a;
 pub(crate) mod agui;
 pub(crate) mod chat;
 pub(crate) mod responses;

@@ -16,6 +16,7 @@ mod limits;
 pub mod pins;
 pub mod pkcs11;
 pub mod runs;
+pub mod tasks;
 pub mod usage;
 mod windows;
 
@@ -38,4 +39,5 @@ pub use limits::Limits;
 pub use log::{Durability, Log, LogError, LogSettings, LogStats};
 pub use pins::Pins;
 pub use state::{State, StateError};
+pub use tasks::{OwnedKind, TaskClaim, TaskOwners};
 pub use windows::BudgetStanding;

@@ -18,6 +18,7 @@ use crate::log::{Log, LogError, LogSettings, Witness, append_once, origin_of};
 use crate::note::is_key_name;
 use crate::pins::{Pins, PinsError};
 use crate::runs::{KeptRun, RunFiles};
+use crate::tasks::TaskOwners;
 
 /// The first log of a state folder.
 const LOG: &str = "log";
@@ -48,6 +49,8 @@ pub enum StateError {
     /// The log's witness is not where it proves something.
     Witness(PathBuf, String),
     Pins(PinsError),
+    /// The file of whose tasks are whose.
+    Tasks(PathBuf, io::Error),
 }
 
 /// Why a secret key cannot be used.
@@ -190,6 +193,12 @@ impl State {
         }
     }
 
+    /// Which agent each task of agents of others belongs to.
+    pub fn task_owners(&self) -> Result<TaskOwners, StateError> {
+        let path = self.dir.join(crate::tasks::FILE);
+        TaskOwners::open(&path).map_err(|error| StateError::Tasks(path, error))
+    }
+
     /// Which definitions of tools of these servers are approved.
     pub fn pins(&self, servers: impl Iterator<Item = Name>) -> Result<Pins, StateError> {
         let dir = self.dir.join(crate::pins::FOLDER);
@@ -292,6 +301,7 @@ impl fmt::Display for StateError {
             StateError::Taken => f.write_str("all logs of the state folder are written by others"),
             StateError::Witness(path, why) => write!(f, "log.witness {}: {why}", path.display()),
             StateError::Pins(error) => write!(f, "{error}"),
+            StateError::Tasks(path, error) => write!(f, "{}: {error}", path.display()),
         }
     }
 }

@@ -14,9 +14,15 @@ pub static LANE: Lane = Lane {
 };
 
 /// Asks a site by a method that changes nothing: GET, HEAD, OPTIONS.
-pub static GET: Action = of_site("web:get", "GET");
+pub static GET: Action = Action {
+    entity: site_or_service,
+    ..of_site("web:get", "GET")
+};
 /// Asks a site by any other method.
-pub static SEND: Action = of_site("web:send", "POST");
+pub static SEND: Action = Action {
+    entity: site_or_service,
+    ..of_site("web:send", "POST")
+};
 /// Opens a tunnel into which nobody looks.
 pub static TUNNEL: Action = of_site("web:tunnel", "CONNECT");
 /// Has a text judged. weir answers itself.
@@ -46,6 +52,14 @@ const fn of_site(name: &'static str, method: &'static str) -> Action {
         has_arguments: false,
         scan_as: ScanAs::Message,
         is_pinned: false,
+    }
+}
+
+/// What stands behind the reverse proxy goes by its name.
+fn site_or_service(resource: &Resource) -> Option<Entity<'_>> {
+    match resource {
+        Resource::Server { server, .. } => Some(Entity::named("Server", server.as_str())),
+        _ => site(resource),
     }
 }
 

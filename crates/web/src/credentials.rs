@@ -256,7 +256,8 @@ pub(crate) struct Scrub {
 }
 
 impl Scrub {
-    fn add(&mut self, value: &str) {
+    /// Looks for this value too, in every form that it may have.
+    pub(crate) fn add(&mut self, value: &str) {
         let mut forms: Vec<Vec<u8>> = Vec::new();
         let in_json = serde_json::Value::from(value).to_string();
         let in_json = in_json.trim_matches('"');

@@ -5,11 +5,12 @@
 //! a piece of it holds is known only after later pieces, when the site would have it already.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base::record::CallEnd;
 use base::{Action, CallId, Json, Refusal, Resource, refusal};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use gate::{Call, CallEnding, Channel, ContentPart, PartContent, Passed, Role};
 use http::Method;
 use http::header::{
@@ -26,6 +27,7 @@ use crate::credentials::{self, Scrub};
 use crate::decode::{self, Coding, CodingFault};
 use crate::lane::{Caller, WebLane};
 use crate::meter::{SiteDecision, SiteWay};
+use crate::reverse::ReverseService;
 use crate::site::AskedUrl;
 use crate::socket;
 
@@ -60,6 +62,8 @@ pub(crate) struct SiteRequest {
     pub(crate) is_socket: bool,
     /// As what it is counted.
     pub(crate) way: SiteWay,
+    /// The service behind the reverse proxy that it is for, where it is for one.
+    pub(crate) service: Option<Arc<ReverseService>>,
 }
 
 /// A request that was judged, as it is to be sent.
@@ -122,6 +126,15 @@ impl SiteRequest {
             is_begun: false,
             is_socket: false,
             way: SiteWay::Proxy,
+            service: None,
+        }
+    }
+
+    /// What it is asked of.
+    fn resource(&self) -> Resource {
+        match &self.service {
+            Some(service) => Resource::server(service.name.clone()),
+            None => Resource::Site(self.url.site.clone()),
         }
     }
 
@@ -215,7 +228,7 @@ impl WebLane {
         first: Option<CallId>,
         asked: &SiteRequest,
     ) -> Result<Judged, Refusal> {
-        let resource = Resource::Site(asked.url.site.clone());
+        let resource = asked.resource();
         let call = Call {
             request: caller.request.as_deref(),
             trace: caller.trace.as_deref(),
@@ -257,11 +270,25 @@ impl WebLane {
             end(passed, CallEnd::Refused, 0, 0, Some(&refusal));
             return Err(refusal);
         }
+        if asked.service.is_some() && passed.redacted(asked.fields.len() + 1).is_some() {
+            // Another path would be another call.
+            let public = "a secret stands in the path or in the query";
+            let refusal = Refusal::new(refusal::SECRET, public);
+            end(passed, CallEnd::Refused, 0, 0, Some(&refusal));
+            return Err(refusal);
+        }
         let (mut fields, body) = redacted(&passed, asked, &content);
         // What would have been refused gets no credential.
         let scrub = match passed.is_objected() {
             true => Scrub::default(),
-            false => credentials::put_in(credentials, caller.agent(), &asked.url, &mut fields),
+            false => {
+                let url = &asked.url;
+                let mut scrub = credentials::put_in(credentials, caller.agent(), url, &mut fields);
+                if let Some(service) = &asked.service {
+                    service.authorize(&mut fields, &mut scrub);
+                }
+                scrub
+            }
         };
         Ok(Judged {
             passed,
@@ -471,6 +498,37 @@ impl Upload {
     }
 }
 
+/// Reads as much of a request's body as is judged whole.
+pub(crate) async fn read_body(
+    lane: &WebLane,
+    request: &mut Request,
+    asked: &mut SiteRequest,
+) -> Result<(), Refusal> {
+    let fits = lane.settings().body_bytes_max as u64;
+    request.bound_body(usize::MAX);
+    if content_length(&request.head.headers).is_some_and(|length| length > fits) {
+        (asked.body, asked.is_begun) = (request.chunk().await?.unwrap_or_default(), true);
+        return Ok(());
+    }
+    (asked.body, asked.is_begun) = begin(request, fits).await?;
+    Ok(())
+}
+
+/// The body, and whether it is only the beginning of one that does not fit.
+async fn begin(request: &mut Request, fits: u64) -> Result<(Bytes, bool), Refusal> {
+    let Some(first) = request.chunk().await? else {
+        return Ok((Bytes::new(), false));
+    };
+    let mut body = BytesMut::from(&*first);
+    while body.len() as u64 <= fits {
+        match request.chunk().await? {
+            Some(piece) => body.extend_from_slice(&piece),
+            None => return Ok((body.freeze(), false)),
+        }
+    }
+    Ok((body.freeze(), true))
+}
+
 /// All that a request says.
 fn parts<'a>(
     asked: &'a SiteRequest,
@@ -495,8 +553,18 @@ fn parts<'a>(
         path: "body",
         content: body,
     });
-    content.push(url(&asked.url.text));
-    content.extend(asked.url.other().map(url));
+    match asked.service {
+        // The place is the operator's; what the agent says of it is the path.
+        Some(_) => content.push(ContentPart {
+            role: Role::Argument,
+            path: "url",
+            content: PartContent::Text(asked.url.path.as_str().as_bytes()),
+        }),
+        None => {
+            content.push(url(&asked.url.text));
+            content.extend(asked.url.other().map(url));
+        }
+    }
     content
 }
 

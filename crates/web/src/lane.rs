@@ -195,6 +195,21 @@ impl WebLane {
         self.known(request, &call, shown, "").await
     }
 
+    /// Whoever asks a service behind the reverse proxy: a key as clients of proxies show it, or else in `Authorization`.
+    ///
+    /// # Errors
+    /// The refusal, which is recorded.
+    pub(crate) async fn who_by_reverse(
+        &self,
+        request: &Request,
+        call: &Call<'_>,
+    ) -> Result<Caller, Refusal> {
+        let by_proxy = request.field(&PROXY_AUTHORIZATION).map(proxy_bearer);
+        let shown = by_proxy.or_else(|| request.field(&AUTHORIZATION).map(proxy_bearer));
+        self.known(request, call, shown, request.head.uri.path())
+            .await
+    }
+
     async fn known(
         &self,
         request: &Request,

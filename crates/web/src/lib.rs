@@ -21,6 +21,7 @@ mod lane;
 mod meter;
 mod proxy;
 mod refuse;
+mod reverse;
 mod robots;
 mod scan_api;
 pub mod section;
@@ -36,6 +37,7 @@ pub use meter::{
 };
 pub use proxy::{LaneNow, ProxyService};
 pub use refuse::problem;
+pub use reverse::{ReverseProxy, ReverseService};
 pub use robots::Robots;
 pub use section::{SocketOrigin, WebMode};
 pub use site::read_url;

@@ -19,6 +19,8 @@ pub enum SiteWay {
     Intercept,
     /// A WebSocket.
     Socket,
+    /// A request of a service behind the reverse proxy.
+    Reverse,
 }
 
 impl SiteWay {
@@ -32,6 +34,7 @@ impl SiteWay {
             SiteWay::Tunnel => "tunnel",
             SiteWay::Intercept => "intercept",
             SiteWay::Socket => "socket",
+            SiteWay::Reverse => "reverse",
         }
     }
 }

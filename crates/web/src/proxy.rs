@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use base::record::CallEnd;
 use base::{CallId, Refusal, Resource, Site, refusal};
-use bytes::{Bytes, BytesMut};
 use gate::{Call, ContentPart, PartContent, Passed, Role};
 use http::Method;
 use http::header::{HOST, PROXY_AUTHORIZATION, UPGRADE};
@@ -23,7 +22,7 @@ use net::{
 
 use crate::actions::{GET, SEND, TUNNEL};
 use crate::answer::{back, ended};
-use crate::exchange::{SiteRequest, content_length, end, of_send};
+use crate::exchange::{SiteRequest, end, of_send, read_body};
 use crate::lane::{Caller, Intercept, PROOF, WebLane};
 use crate::meter::SiteWay;
 use crate::refuse::by_proxy;
@@ -194,13 +193,7 @@ impl ProxyRequest<'_> {
         if is_socket {
             return Ok(asked);
         }
-        let fits = self.lane.settings().body_bytes_max as u64;
-        request.bound_body(usize::MAX);
-        if content_length(&request.head.headers).is_some_and(|length| length > fits) {
-            (asked.body, asked.is_begun) = (request.chunk().await?.unwrap_or_default(), true);
-            return Ok(asked);
-        }
-        (asked.body, asked.is_begun) = begin(request, fits).await?;
+        read_body(&self.lane, request, &mut asked).await?;
         Ok(asked)
     }
 
@@ -272,21 +265,6 @@ impl Inside {
 fn is_dpop(shown: &[u8]) -> bool {
     let scheme = shown.split(|byte| *byte == b' ').next();
     scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"dpop"))
-}
-
-/// The body, and whether it is only the beginning of one that does not fit.
-async fn begin(request: &mut Request, fits: u64) -> Result<(Bytes, bool), Refusal> {
-    let Some(first) = request.chunk().await? else {
-        return Ok((Bytes::new(), false));
-    };
-    let mut body = BytesMut::from(&*first);
-    while body.len() as u64 <= fits {
-        match request.chunk().await? {
-            Some(piece) => body.extend_from_slice(&piece),
-            None => return Ok((body.freeze(), false)),
-        }
-    }
-    Ok((body.freeze(), true))
 }
 
 /// A tunnel that a client asks for.

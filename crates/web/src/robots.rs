@@ -330,6 +330,7 @@ impl WebLane {
         fields.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         SiteRequest {
             way: SiteWay::Robots,
+            service: None,
             ..SiteRequest::new(Method::GET, url, &fields)
         }
     }

@@ -4,7 +4,8 @@
 
 use base::limit;
 use config::{
-    ByName, Count, FilePath, FileReference, Label, List, Listen, Reference, Switch, Text,
+    Addresses, ByName, Count, FilePath, FileReference, Label, List, Listen, Reference, Switch,
+    Text, Url,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -48,6 +49,9 @@ pub struct WebSection {
     /// WebSockets, through the proxy and at /ws.
     #[schemars(example = &"{ binary: true }")]
     pub socket: SocketSection,
+    /// Services of the operator's, each on a listener of its own: what is asked of them is judged, and what they answer.
+    #[schemars(example = &"{ wiki: { listen: '127.0.0.1:8704', url: 'http://127.0.0.1:9000' } }")]
+    pub reverse: ByName<ReverseSection>,
     /// What one agent may use.
     #[schemars(example = &"{ open_max: 64 }")]
     pub agent: AgentSection,
@@ -75,6 +79,7 @@ impl Default for WebSection {
             fetch: FetchSection::default(),
             tunnel: TunnelSection::default(),
             socket: SocketSection::default(),
+            reverse: ByName::default(),
             agent: AgentSection::default(),
             ca: None,
             body_bytes_max: Count(BODY_BYTES_DEFAULT),
@@ -104,6 +109,28 @@ pub struct InterceptSection {
     /// Hosts whose tunnels nobody looks into; *. before a name means all below it.
     #[schemars(example = &"[pinned.example, '*.bank.example']")]
     pub pass: List<Text>,
+}
+
+/// One service behind the reverse proxy.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(example = &"{ listen: '127.0.0.1:8704', url: 'http://127.0.0.1:9000' }")]
+pub struct ReverseSection {
+    /// Where agents reach it.
+    #[schemars(required, example = &"127.0.0.1:8704")]
+    pub listen: Option<Listen>,
+    /// Where the service is; its path stands before each that is asked.
+    #[schemars(required, example = &"https://wiki.example/api")]
+    pub url: Option<Url>,
+    /// Sent to the service as Authorization: Bearer; over https, or to this machine.
+    #[schemars(example = &"env:WIKI_TOKEN")]
+    pub token: Option<Reference>,
+    /// Certificates to trust for this service instead of the public ones, as PEM.
+    #[schemars(example = &"file:ca.pem")]
+    pub ca: Option<FileReference>,
+    /// Private address ranges that may be dialled for this service; those that are not public are refused otherwise.
+    #[schemars(example = &"[10.0.0.0/8]")]
+    pub addresses: List<Addresses>,
 }
 
 /// One credential.

@@ -206,7 +206,7 @@ impl Gateway {
         let in_force = InForce::new(&rules.policies, &settings.agents);
         let lanes = lanes::prepare(&self.lanes, settings)?;
         if let Some(pins) = &self.pins {
-            let added = pins.add(settings.servers.iter().map(|server| server.name.clone()));
+            let added = pins.add(pinned(settings));
             added.map_err(|error| vec![unread(settings, &error)])?;
         }
         // In the log first: no judgement names a text that does not stand before it.
@@ -386,9 +386,16 @@ fn pins(settings: &Settings, state: &State) -> Result<Option<Arc<store::Pins>>, 
     if !settings.pins {
         return Ok(None);
     }
-    let servers = settings.servers.iter().map(|server| server.name.clone());
-    let pins = state.pins(servers).map_err(|error| error.to_string())?;
+    let pins = state
+        .pins(pinned(settings))
+        .map_err(|error| error.to_string())?;
     Ok(Some(Arc::new(pins)))
+}
+
+/// Whose definitions are pinned: servers of MCP, and agents of others.
+fn pinned(settings: &Settings) -> impl Iterator<Item = base::Name> {
+    let servers = settings.servers.iter().map(|server| server.name.clone());
+    servers.chain(settings.a2a.iter().map(|agent| agent.told.name.clone()))
 }
 
 fn log_settings(settings: &Settings) -> LogSettings {

@@ -5,6 +5,7 @@
 //! to be mended. It refuses to guess: an unknown key, a literal secret, or a value out of its range is a
 //! problem, never a warning.
 
+mod a2a;
 pub(crate) mod budgets;
 pub(crate) mod compile;
 pub(crate) mod file;

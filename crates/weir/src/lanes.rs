@@ -4,6 +4,7 @@
 //! routes, answered by what that row opened, counted in the metrics that it shows, and gone from `/health` when
 //! the row is.
 
+pub(crate) mod a2a;
 pub(crate) mod identity;
 pub(crate) mod llm;
 pub(crate) mod mcp;
@@ -127,6 +128,7 @@ pub(crate) static ALL: &[Row] = &[
     mcp::ROW,
     llm::ROW,
     web::ROW,
+    a2a::ROW,
     run::ROW,
     relay::ROW,
     identity::ROW,

@@ -30,6 +30,11 @@ const MAY: &[(&str, &[&str])] = &[
     ("store", &["base", "config", "gate", "identity", "policy"]),
     ("llm", &["base", "config", "gate", "identity", "net"]),
     ("mcp", &["base", "config", "gate", "identity", "net"]),
+    // Whose task is whose is kept by store.
+    (
+        "a2a",
+        &["base", "config", "gate", "identity", "net", "store"],
+    ),
     // It answers what the scan finds, at /v1/scan.
     (
         "web",
@@ -53,9 +58,9 @@ const MAY: &[(&str, &[&str])] = &[
     (
         "weir",
         &[
-            "base", "config", "identity", "policy", "scan", "gate", "net", "store", "mcp", "llm",
-            "flow", "lab", "relay", "run", "scancli", "seal", "terminal", "tools", "toolscli",
-            "web",
+            "a2a", "base", "config", "identity", "policy", "scan", "gate", "net", "store", "mcp",
+            "llm", "flow", "lab", "relay", "run", "scancli", "seal", "terminal", "tools",
+            "toolscli", "web",
         ],
     ),
 ];
@@ -112,6 +117,11 @@ const NEVER: &[(&str, &[&str], &str)] = &[
         "web",
         &["hyper", "socket2", "rustix", "rustls"],
         "sockets and TLS are net's",
+    ),
+    (
+        "a2a",
+        &["llm", "mcp", "hyper", "socket2", "rustix", "rustls"],
+        "sockets are net's",
     ),
     (
         "relay",
@@ -449,6 +459,7 @@ fn one_permit_and_one_way_out() {
     assert_eq!(
         found,
         [
+            "crates/a2a/src/lane.rs: Upstreams<Passed>",
             "crates/gate/src/append.rs: Passed::new",
             "crates/gate/src/passed.rs: Passed {}",
             "crates/gate/src/passed.rs: impl Permit",

@@ -237,6 +237,10 @@ impl Asking<'_> {
                 self.by_name(ListKind::Prompts, &item.name, member).await
             }
             ItemKind::Resource => self.by_uri(&item.name).await,
+            ItemKind::Card => {
+                base::never!("no message of MCP names a card");
+                Err(Refusal::new(refusal::FAILED, "no server has a card"))
+            }
         }
     }
 

@@ -229,6 +229,7 @@ fn settings() -> Settings {
         bytes_max: 1 << 20,
         body_bytes_max: 1 << 20,
         origins: Vec::new(),
+        public_url: None,
         new_id: || CallId([0; 16]),
         now,
     }

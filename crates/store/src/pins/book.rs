@@ -1,4 +1,4 @@
-//! One server's tools, prompts and resources as they were approved, and what waits for approval; as a value, and as JSON.
+//! One server's tools, prompts and resources, or an agent's card, as they were approved, and what waits for approval; as a value, and as JSON.
 //!
 //! It does no I/O. What is read is checked whole: a book that was written by something else is an error.
 
@@ -17,7 +17,12 @@ const VERSION: u64 = 2;
 /// Longest URI of a resource that is kept, in bytes.
 const URI_BYTES_MAX: usize = 4 << 10;
 /// All kinds, in the order in which they are told.
-const KINDS: [ItemKind; 3] = [ItemKind::Tool, ItemKind::Prompt, ItemKind::Resource];
+const KINDS: [ItemKind; 4] = [
+    ItemKind::Tool,
+    ItemKind::Prompt,
+    ItemKind::Resource,
+    ItemKind::Card,
+];
 /// Digits of a name's digest that stand for the name where that is not kept: two in one book never have the same.
 const HIDDEN_DIGITS: usize = 32;
 
@@ -56,6 +61,7 @@ pub struct Book {
     tools: PinsByName,
     prompts: PinsByName,
     resources: PinsByName,
+    cards: PinsByName,
     /// Bytes of all definitions.
     text_bytes: usize,
 }
@@ -172,6 +178,7 @@ impl Book {
             ItemKind::Tool => &self.tools,
             ItemKind::Prompt => &self.prompts,
             ItemKind::Resource => &self.resources,
+            ItemKind::Card => &self.cards,
         }
     }
 
@@ -180,6 +187,7 @@ impl Book {
             ItemKind::Tool => &mut self.tools,
             ItemKind::Prompt => &mut self.prompts,
             ItemKind::Resource => &mut self.resources,
+            ItemKind::Card => &mut self.cards,
         }
     }
 
@@ -187,7 +195,7 @@ impl Book {
         KINDS.into_iter().flat_map(|kind| self.of(kind).values())
     }
 
-    /// All items: tools, then prompts, then resources, each in the order of their names.
+    /// All items: tools, then prompts, then resources, then the card, each in the order of their names.
     pub fn items(&self) -> impl Iterator<Item = (ItemKind, &str, &Pin)> {
         KINDS.into_iter().flat_map(|kind| {
             let those = self.of(kind).iter();
@@ -295,7 +303,9 @@ impl Book {
     fn meet(&mut self, seen: &Seen<'_>, trust: Trust) -> Result<(Standing, bool), PinsFull> {
         let ServerItem { kind, name } = seen.item;
         let is_long = match kind {
-            ItemKind::Tool | ItemKind::Prompt => name.chars().nth(TOOL_NAME_CHARS_MAX).is_some(),
+            ItemKind::Tool | ItemKind::Prompt | ItemKind::Card => {
+                name.chars().nth(TOOL_NAME_CHARS_MAX).is_some()
+            }
             ItemKind::Resource => name.len() > URI_BYTES_MAX,
         };
         if is_long || !self.make_room(*kind) {
@@ -379,6 +389,7 @@ impl Book {
             tools: entries(&self.tools),
             prompts: entries(&self.prompts),
             resources: entries(&self.resources),
+            cards: entries(&self.cards),
         };
         let mut json = serde_json::to_vec_pretty(&file).expect("texts and numbers are JSON");
         json.push(b'\n');
@@ -399,7 +410,7 @@ impl Book {
             return Err(format!("it is of the server {:?}", file.server));
         }
         let mut book = Book::default();
-        let entries = [file.tools, file.prompts, file.resources];
+        let entries = [file.tools, file.prompts, file.resources, file.cards];
         for (kind, entries) in KINDS.into_iter().zip(entries) {
             let word = kind.as_str();
             if entries.len() > PINS_MAX {
@@ -481,6 +492,8 @@ struct File {
     prompts: BTreeMap<String, Entry>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     resources: BTreeMap<String, Entry>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    cards: BTreeMap<String, Entry>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -784,13 +797,17 @@ mod tests {
         let old = String::from_utf8(book.to_json("s")).unwrap();
         let old = old.replace("\"version\": 2", "\"version\": 1");
         assert_eq!(Book::from_json("s", old.as_bytes()).as_ref(), Ok(&book));
-        for (kind, text) in [(ItemKind::Prompt, "prompt"), (ItemKind::Resource, "uri")] {
+        for (kind, text) in [
+            (ItemKind::Prompt, "prompt"),
+            (ItemKind::Resource, "uri"),
+            (ItemKind::Card, "card"),
+        ] {
             let item = item(kind, "a");
             let first = see_item(&mut book, &item, text, Trust::FirstUse);
             assert_eq!(first, (Standing::New, true));
             see_item(&mut book, &item, "changed", Trust::FirstUse);
         }
-        assert_eq!(book.held(), 2);
+        assert_eq!(book.held(), 3);
         let kinds: Vec<_> = book.items().map(|(kind, name, _)| (kind, name)).collect();
         assert_eq!(kinds, KINDS.map(|kind| (kind, "a")));
         let mut there = Book::from_json("s", &book.to_json("s")).unwrap();
@@ -798,7 +815,7 @@ mod tests {
         assert!(there.approve(ItemKind::Prompt, "a", 9).is_some());
         book.merge(there);
         let held = |kind| book.get(kind, "a").unwrap().held().is_some();
-        assert_eq!(KINDS.map(held), [false, false, true]);
+        assert_eq!(KINDS.map(held), [false, false, true, true]);
     }
 
     #[test]

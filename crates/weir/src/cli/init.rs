@@ -44,7 +44,7 @@ permit (
 );
 ";
 /// What can be taken over.
-const KINDS: &[&str] = &["agentgateway", "litellm", "mcp", "mte-env"];
+const KINDS: &[&str] = &["agentgateway", "litellm", "mcp", "mte-env", "pipelock"];
 /// What the file shows as comments: keys of which everything has a default.
 const DEFAULTS: &[&str] = &["scan", "limits", "log", "origins", "logs", "threads"];
 

@@ -121,6 +121,8 @@ enum Kind {
     Tool,
     Prompt,
     Resource,
+    /// What an agent behind a2a says of itself
+    Card,
 }
 
 impl Kind {
@@ -129,6 +131,7 @@ impl Kind {
             Kind::Tool => ItemKind::Tool,
             Kind::Prompt => ItemKind::Prompt,
             Kind::Resource => ItemKind::Resource,
+            Kind::Card => ItemKind::Card,
         }
     }
 }
@@ -276,7 +279,7 @@ impl<'a> Row<'a> {
     ) -> Row<'a> {
         let like = match kind {
             ItemKind::Tool => names.find(server.as_str(), name),
-            ItemKind::Prompt | ItemKind::Resource => None,
+            ItemKind::Prompt | ItemKind::Resource | ItemKind::Card => None,
         };
         Row {
             server,
@@ -527,6 +530,7 @@ fn named(server: &Name, kind: ItemKind, name: &str) -> String {
     match kind {
         ItemKind::Tool => format!("{server}/{name}"),
         ItemKind::Prompt | ItemKind::Resource => format!("{} {server}/{name}", kind.as_str()),
+        ItemKind::Card => format!("card of {server}"),
     }
 }
 

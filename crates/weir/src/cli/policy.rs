@@ -222,7 +222,6 @@ impl Explain {
         settings: &'s Settings,
     ) -> Result<(&'s Agent, &'static Action, Resource), Failure> {
         let agents = || settings.agents.iter().map(|agent| &agent.name);
-        let servers = || settings.servers.iter().map(|server| &server.name);
         let agent = settings
             .agents
             .iter()
@@ -254,6 +253,7 @@ impl Explain {
             ));
         }
         let asked = self.server.as_deref().unwrap_or_default();
+        let servers = || configured(settings, action);
         let server = servers().find(|name| name.as_str() == asked);
         let server = server.ok_or_else(|| unknown("server", asked, servers()))?;
         let resource = match self.item(action)? {
@@ -304,6 +304,18 @@ impl Explain {
             asked = Some((kind, name.as_str()));
         }
         Ok(asked)
+    }
+}
+
+/// The names that an action of this lane may be asked of: servers, agents of others, or services behind the reverse proxy.
+fn configured<'s>(
+    settings: &'s Settings,
+    action: &Action,
+) -> Box<dyn Iterator<Item = &'s Name> + 's> {
+    match action.lane.name {
+        "a2a" => Box::new(settings.a2a.iter().map(|agent| &agent.told.name)),
+        "web" => Box::new(settings.web.reverse.iter().map(|of| &of.told.name)),
+        _ => Box::new(settings.servers.iter().map(|server| &server.name)),
     }
 }
 

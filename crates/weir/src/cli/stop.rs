@@ -64,7 +64,7 @@ pub(super) struct Stop {
     /// Stop this agent
     #[arg(long, value_name = "NAME")]
     agent: Vec<String>,
-    /// Stop this lane: mcp, llm, web or relay
+    /// Stop this lane: mcp, llm, web, a2a, run or relay
     #[arg(long, value_name = "NAME")]
     lane: Vec<String>,
 }

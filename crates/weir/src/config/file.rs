@@ -70,6 +70,10 @@ pub(crate) struct File {
     /// Pages, requests and tunnels of agents: /fetch, and the forward proxy where it listens.
     #[schemars(example = &"{ listen: '127.0.0.1:8703' }")]
     pub web: Option<web::section::WebSection>,
+    /// Agents of others behind the gateway, by A2A; agents reach each at /a2a/<name>.
+    #[schemars(example = &"{ helper: { url: 'https://helper.example/a2a' } }")]
+    #[serde(default)]
+    pub a2a: ByName<a2a::section::RemoteAgentSection>,
     /// The MCP servers that weir ships, written in short: each is a child process like any other server.
     #[schemars(example = &"{ code: { roots: [.] } }")]
     pub tools: Option<tools::section::Tools>,

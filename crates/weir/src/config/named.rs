@@ -19,6 +19,7 @@ struct KnownNames<'s> {
     servers: BTreeSet<String>,
     toolsets: BTreeSet<&'s str>,
     providers: BTreeSet<&'s str>,
+    remote_agents: BTreeSet<&'s str>,
 }
 
 impl<'s> KnownNames<'s> {
@@ -36,7 +37,9 @@ impl<'s> KnownNames<'s> {
         let toolsets = settings.toolsets.iter().map(|(name, _)| name.as_str());
         let providers = settings.llm.providers.iter();
         let providers = providers.map(|provider| provider.told.name.as_str());
+        let remote_agents = settings.a2a.iter().map(|agent| agent.told.name.as_str());
         KnownNames {
+            remote_agents: remote_agents.collect(),
             providers: providers.collect(),
             agents: agents.map(|name| name.as_str()).chain([LOCAL]).collect(),
             groups: groups.chain(outside).map(|name| name.as_str()).collect(),
@@ -55,6 +58,7 @@ impl<'s> KnownNames<'s> {
             "Group" => missing("group of an agent", name, self.groups.iter().copied()),
             "Server" => missing("server", name, self.servers.iter().map(String::as_str)),
             "Toolset" => missing("toolset", name, self.toolsets.iter().copied()),
+            "RemoteAgent" => missing("remote agent", name, self.remote_agents.iter().copied()),
             "Provider" => missing("provider", name, self.providers.iter().copied()),
             kind @ ("Tool" | "Prompt" | "Resource") => match name.split_once('/') {
                 Some((server, _)) => {

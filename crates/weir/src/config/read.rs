@@ -16,7 +16,7 @@ use super::outside::Machine;
 use super::seen::Seen;
 use super::settings::relay::Relay;
 use super::settings::{Agent, LOCAL, Policy, PolicyFile, Settings};
-use super::{POLICY_BYTES_MAX, Problem, budgets, llm, mcp, named, runs, tools, toolsets, web};
+use super::{POLICY_BYTES_MAX, Problem, a2a, budgets, llm, mcp, named, runs, tools, toolsets, web};
 use crate::lanes;
 
 pub(crate) use super::outside::{Environment, read_text};
@@ -154,8 +154,14 @@ fn settings(file: &File, path: &Path, check: &mut Check<'_>) -> Settings {
     let relay = relay::relay(file.relay.as_ref(), &names, check);
     let taken: Vec<Name> = names.into_iter().chain(relay.names()).collect();
     let llm = llm::llm(&file.llm, &taken, check);
+    let mut taken = taken;
+    taken.extend(llm.providers.iter().map(|of| of.told.name.clone()));
+    let of_runs = file.runs.iter().flat_map(|runs| runs.agents.iter());
+    let of_runs: Vec<&str> = of_runs.map(|(name, _)| name).collect();
+    let a2a = a2a::agents(&file.a2a, &taken, &of_runs, check);
+    taken.extend(a2a.iter().map(|of| of.told.name.clone()));
     let identity = super::identity::identity(file.identity.as_ref(), check);
-    let web = web::web(file.web.as_ref(), file.listen_public.0, check);
+    let web = web::web(file.web.as_ref(), file.listen_public.0, &taken, check);
     let runs = file.runs.as_ref();
     let runs = runs.map(|runs| runs::runs(runs, &servers, check));
     let budgets = budgets::budgets(file, &llm, check);
@@ -180,6 +186,7 @@ fn settings(file: &File, path: &Path, check: &mut Check<'_>) -> Settings {
         runs,
         budgets,
         web,
+        a2a,
         search: file.tools.as_ref().is_some_and(|tools| tools.search.0),
         policy,
         scan,
@@ -233,6 +240,7 @@ fn is_whole(file: &File, settings: &Settings) -> bool {
         && file.agents.iter().count() == settings.agents.len()
         && llm::is_whole(&file.llm, &settings.llm)
         && web::is_whole(file.web.as_ref(), &settings.web)
+        && file.a2a.iter().count() == settings.a2a.len()
         && runs::is_whole(file.runs.as_ref(), settings.runs.as_ref())
         && relay::is_whole(file.relay.as_ref(), &settings.relay)
 }

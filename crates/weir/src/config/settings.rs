@@ -56,6 +56,8 @@ pub(crate) struct Settings {
     pub budgets: Vec<gate::Budget>,
     /// The web lane; off where nothing was written.
     pub web: Web,
+    /// Agents of others, in the order that they were written; names are unique.
+    pub a2a: Vec<A2aAgent>,
     /// At the URL of all servers, tools are found by search.
     pub search: bool,
     pub policy: Policy,
@@ -98,6 +100,7 @@ impl Settings {
             runs: None,
             budgets: Vec::new(),
             web: super::web::built_in(),
+            a2a: Vec::new(),
             search: false,
             policy: Policy {
                 files: vec![PolicyFile {
@@ -167,6 +170,28 @@ impl Server {
             false => gate::Reach::default(),
         };
         reach.ranges.extend(&http.addresses);
+        reach
+    }
+}
+
+/// An agent of others, and how it is reached.
+#[derive(Clone, PartialEq)]
+pub(crate) struct A2aAgent {
+    pub told: a2a::RemoteAgent,
+    pub url: Url,
+    pub ca: Option<Ca>,
+    /// Ranges that may be dialled beside public addresses.
+    pub addresses: Vec<base::AddressRange>,
+}
+
+impl A2aAgent {
+    /// Where it may be dialled: where its URL says, and in the ranges that are named.
+    pub(crate) fn reach(&self) -> gate::Reach {
+        let mut reach = match self.url.is_loopback() {
+            true => gate::Reach::loopback(),
+            false => gate::Reach::default(),
+        };
+        reach.ranges.extend(&self.addresses);
         reach
     }
 }
@@ -253,6 +278,29 @@ pub(crate) struct ModelProvider {
     pub addresses: Vec<base::AddressRange>,
 }
 
+/// A service behind the reverse proxy, and how it is reached.
+#[derive(Clone, PartialEq)]
+pub(crate) struct WebReverse {
+    pub told: Arc<web::ReverseService>,
+    pub listen: Listen,
+    pub url: Url,
+    pub ca: Option<Ca>,
+    /// Ranges that may be dialled beside public addresses.
+    pub addresses: Vec<base::AddressRange>,
+}
+
+impl WebReverse {
+    /// Where it may be dialled: where its URL says, and in the ranges that are named.
+    pub(crate) fn reach(&self) -> gate::Reach {
+        let mut reach = match self.url.is_loopback() {
+            true => gate::Reach::loopback(),
+            false => gate::Reach::default(),
+        };
+        reach.ranges.extend(&self.addresses);
+        reach
+    }
+}
+
 /// Pages, requests and tunnels of agents.
 #[derive(Clone, PartialEq)]
 pub(crate) struct Web {
@@ -267,6 +315,8 @@ pub(crate) struct Web {
     pub credentials: Vec<web::SiteCredential>,
     /// Certificates to trust for sites beside the public ones.
     pub ca: Option<Ca>,
+    /// Services behind the reverse proxy; names are unique.
+    pub reverse: Vec<WebReverse>,
     pub fetch: web::FetchSettings,
     pub tunnel: net::TunnelBounds,
     pub socket: web::SocketSettings,

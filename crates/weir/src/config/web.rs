@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use ::config::{Check, Listen, Path as Key};
+use ::config::{ByName, Check, Listen, Path as Key};
 use http::header::HeaderName;
 use net::{InterceptAuthority, TunnelBounds, WebSocketBounds};
-use web::section::{CredentialSection, InterceptSection, WebSection};
-use web::{AgentBounds, FetchSettings, HostNames, SiteCredential, SocketSettings};
+use web::section::{CredentialSection, InterceptSection, ReverseSection, WebSection};
+use web::{AgentBounds, FetchSettings, HostNames, ReverseService, SiteCredential, SocketSettings};
 
-use super::settings::{Ca, Web, WebIntercept};
+use super::settings::{Ca, Web, WebIntercept, WebReverse};
 
 /// The files of an authority in its folder.
 pub(crate) const AUTHORITY_FILE: &str = "ca.pem";
@@ -30,15 +30,19 @@ const OUR_FIELDS: &[&str] = &[
     "upgrade",
 ];
 
-/// The lane's settings. `public` is whether listeners may be reached from other machines.
-pub(super) fn web(written: Option<&WebSection>, public: bool, check: &mut Check<'_>) -> Web {
+/// The lane's settings. `public` is whether listeners may be reached from other machines, `taken` are the names of all other
+/// destinations: a service behind the reverse proxy has one of its own.
+pub(super) fn web(
+    written: Option<&WebSection>,
+    public: bool,
+    taken: &[base::Name],
+    check: &mut Check<'_>,
+) -> Web {
     let defaults = WebSection::default();
     let (is_on, section) = (written.is_some(), written.unwrap_or(&defaults));
     let at = Key::of("web");
-    if section.listen.as_ref().is_some_and(Listen::is_public) && !public {
-        let message = "is reached by other machines, and agents' keys would cross that network in the clear; listen on 127.0.0.1, or write listen_public: true";
-        check.say(&at.key("listen"), message);
-    }
+    check_local(section.listen.as_ref(), public, &at, check);
+    let reverse = reverse(&section.reverse, (public, taken), &at.key("reverse"), check);
     let credentials = section.credentials.iter();
     let credentials = credentials.filter_map(|(name, written)| {
         credential(name, written, &at.key("credentials").key(name), check)
@@ -56,9 +60,72 @@ pub(super) fn web(written: Option<&WebSection>, public: bool, check: &mut Check<
         intercept,
         intercept_folder: folder,
         credentials,
+        reverse,
         ca: ca.and_then(|ca| trusted(ca, &at.key("ca"), check)),
         ..numbers(section)
     }
+}
+
+/// Refuses a listener that other machines reach, where that is not allowed.
+fn check_local(listen: Option<&Listen>, public: bool, at: &Key, check: &mut Check<'_>) {
+    if listen.is_some_and(Listen::is_public) && !public {
+        let message = "is reached by other machines, and agents' keys would cross that network in the clear; listen on 127.0.0.1, or write listen_public: true";
+        check.say(&at.key("listen"), message);
+    }
+}
+
+/// The services behind the reverse proxy.
+fn reverse(
+    written: &ByName<ReverseSection>,
+    (public, taken): (bool, &[base::Name]),
+    at: &Key,
+    check: &mut Check<'_>,
+) -> Vec<WebReverse> {
+    let mut services = Vec::new();
+    for (name, written) in written.iter() {
+        let at = at.key(name);
+        if taken.iter().any(|other| other.as_str() == name) {
+            check.say_of_name(
+                &at,
+                "is the name of a server, a provider, an agent or a side of the relay too; give it another",
+            );
+        }
+        check_local(written.listen.as_ref(), public, &at, check);
+        let token = check.of(&written.token, &at.key("token"), Check::secret);
+        let ca = check.of(&written.ca, &at.key("ca"), Check::certificates);
+        let (Some(listen), Some(url)) = (&written.listen, &written.url) else {
+            check.say_of_name(&at, "needs a listen and a url");
+            continue;
+        };
+        if !url.https && !url.is_loopback() && check.wrote(&at.key("token")) {
+            let message = "would cross the network in the clear; use an https url";
+            check.say(&at.key("token"), message);
+        }
+        if !url.https && ca.is_some() {
+            check.say(&at.key("ca"), "is for https, and the url is http");
+        }
+        let base = url.path.trim_end_matches('/');
+        if base.contains('?') || web::read_url(&format!("{}{base}/", url.origin())).is_err() {
+            check.say(
+                &at.key("url"),
+                "must be a URL without a query, such as https://wiki.example/api",
+            );
+        }
+        let told = base::Name::new(name).map(|name| ReverseService {
+            name,
+            origin: url.origin(),
+            base: base.to_owned(),
+            token,
+        });
+        services.extend(told.map(|told| WebReverse {
+            told: Arc::new(told),
+            listen: listen.clone(),
+            url: url.clone(),
+            ca,
+            addresses: written.addresses.values().map(|range| range.0).collect(),
+        }));
+    }
+    services
 }
 
 /// Where no section is written.
@@ -75,6 +142,7 @@ fn numbers(section: &WebSection) -> Web {
         intercept: None,
         intercept_folder: None,
         credentials: Vec::new(),
+        reverse: Vec::new(),
         ca: None,
         fetch: FetchSettings {
             user_agent: section.fetch.user_agent.0.clone(),
@@ -233,6 +301,7 @@ fn distinct(credentials: &[SiteCredential], at: &Key, check: &mut Check<'_>) {
 pub(super) fn is_whole(written: Option<&WebSection>, settings: &Web) -> bool {
     written.is_none_or(|written| {
         written.credentials.iter().count() == settings.credentials.len()
+            && written.reverse.iter().count() == settings.reverse.len()
             && written.intercept.is_some() == settings.intercept.is_some()
     })
 }

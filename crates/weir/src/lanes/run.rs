@@ -135,6 +135,7 @@ fn shared(
         bytes_max: written.bytes_max,
         body_bytes_max: settings.limits.body_bytes_max,
         origins: settings.origins.clone(),
+        public_url: settings.public_url.clone(),
         new_id: new_call_id,
         now: crate::ports::now,
     };

@@ -14,10 +14,14 @@ use config::Listen;
 use gate::{ActingFor, Reach};
 use http::Method;
 use net::{Drain, EdgeShared, Endpoint, Listener, ListenerSettings, Request, Response};
-use web::{Intercept, LaneNow, ProxyService, Shared, SiteMeter, WebLane, WebMode};
+use tokio::task::JoinSet;
+use web::{
+    Intercept, LaneNow, ProxyService, ReverseProxy, ReverseService, Shared, SiteMeter, WebLane,
+    WebMode,
+};
 
 use super::{Local, OnThread, Opened, Parts, Row, Running, Take};
-use crate::assemble::{WayOut, edge_settings};
+use crate::assemble::{WayOut, edge_settings, endpoint};
 use crate::config::settings::{Web as WebSettings, WebIntercept};
 use crate::config::{Problem, Settings};
 use crate::listen::{address, listen};
@@ -37,8 +41,20 @@ pub(crate) const ROW: Row = Row {
         route("/api/v1/scan", &[Method::POST]),
     ],
     metrics: metrics::ALL,
-    endpoints: |_: &Settings| -> Vec<(Name, Endpoint)> { Vec::new() },
-    reach: |_: &Settings, _: &Settings| -> Vec<(Name, Reach)> { Vec::new() },
+    endpoints: |settings: &Settings| -> Vec<(Name, Endpoint)> {
+        let services = settings.web.reverse.iter();
+        let services = services.map(|of| {
+            let endpoint = endpoint(&of.url, of.ca.as_ref());
+            (of.told.name.clone(), endpoint)
+        });
+        services.collect()
+    },
+    reach: |started: &Settings, _: &Settings| -> Vec<(Name, Reach)> {
+        let services = started.web.reverse.iter();
+        services
+            .map(|of| (of.told.name.clone(), of.reach()))
+            .collect()
+    },
     only_at_start,
     reloaded,
     open,
@@ -67,6 +83,7 @@ fn only_at_start(old: &Settings, new: &Settings) -> Vec<String> {
     let differ = [
         ("web.listen", old.listen != new.listen),
         ("web.ca", old.ca != new.ca),
+        ("web.reverse", old.reverse != new.reverse),
     ];
     let differ = differ.into_iter().filter(|(_, differs)| *differs);
     differ.map(|(key, _)| key.to_owned()).collect()
@@ -112,6 +129,16 @@ struct Web {
     listeners: Mutex<Vec<Listener>>,
     /// Where the proxy listens.
     address: Mutex<Option<Listen>>,
+    /// The same of each service behind the reverse proxy.
+    reverse: Mutex<Vec<ReverseListener>>,
+}
+
+/// Where one service behind the reverse proxy is reached.
+struct ReverseListener {
+    service: Arc<ReverseService>,
+    address: Option<Listen>,
+    /// Those that no thread has taken yet.
+    listeners: Vec<Listener>,
 }
 
 /// One state of the settings of the web. A call, a tunnel and a WebSocket go on by that in which they began; what is asked
@@ -174,6 +201,7 @@ fn open(settings: &Settings, parts: &Parts<'_>) -> Opened {
         drain: parts.drain.clone(),
         listeners: Mutex::default(),
         address: Mutex::default(),
+        reverse: Mutex::default(),
     }))
 }
 
@@ -206,6 +234,14 @@ fn say_mode(settings: &WebSettings) {
 
 impl Running for Web {
     fn listen(&self, settings: &Settings, threads: usize) -> Result<(), String> {
+        for service in &settings.web.reverse {
+            let sockets = listen(&service.listen, threads, OWNER_ALONE, net::bind)?;
+            lock(&self.reverse).push(ReverseListener {
+                service: Arc::clone(&service.told),
+                address: sockets.first().and_then(address),
+                listeners: sockets,
+            });
+        }
         let Some(at) = &settings.web.listen else {
             return Ok(());
         };
@@ -217,6 +253,11 @@ impl Running for Web {
 
     fn say_started(&self, settings: &Settings, _url: Option<&str>) {
         say_mode(&settings.web);
+        for of in lock(&self.reverse).iter() {
+            if let Some(address) = &of.address {
+                tracing::info!(service = %of.service.name, %address, "reverse proxy");
+            }
+        }
         let Some(address) = &*lock(&self.address) else {
             return;
         };
@@ -228,7 +269,13 @@ impl Running for Web {
     fn thread(&self, out: &WayOut) -> Rc<dyn OnThread> {
         let generation = self.current.load_full();
         let lane = WebLane::new(Arc::clone(&generation.shared), out.upstreams());
+        let mut reverse = lock(&self.reverse);
+        let reverse = reverse.iter_mut().filter_map(|of| {
+            let listener = of.listeners.pop()?;
+            Some((Arc::clone(&of.service), listener))
+        });
         Rc::new(WebThread {
+            reverse: Cell::new(reverse.collect()),
             now: Rc::new(LaneInForce {
                 current: Arc::clone(&self.current),
                 out: out.clone(),
@@ -302,13 +349,18 @@ struct WebThread {
     edge: Arc<EdgeShared>,
     drain: Drain,
     listener: Cell<Option<Listener>>,
+    /// The services behind the reverse proxy.
+    reverse: Cell<Vec<(Arc<ReverseService>, Listener)>>,
 }
 
 impl WebThread {
     fn proxy(&self) -> ProxyService {
+        ProxyService::new(self.lane_now(), Arc::clone(&self.edge))
+    }
+
+    fn lane_now(&self) -> LaneNow {
         let now = Rc::clone(&self.now);
-        let lane: LaneNow = Rc::new(move || now.lane());
-        ProxyService::new(lane, Arc::clone(&self.edge))
+        Rc::new(move || now.lane())
     }
 }
 
@@ -331,15 +383,33 @@ impl OnThread for WebThread {
 
     fn serve(self: Rc<Self>, _first: bool) -> Local<'static, io::Result<()>> {
         Box::pin(async move {
-            let Some(listener) = self.listener.take() else {
-                return Ok(());
-            };
-            let listeners = vec![(listener, Rc::new(ListenerSettings::default()))];
-            let proxy = self.proxy();
-            let settings = Rc::new(self.now.lane().edge_settings().clone());
-            let (edge, drain) = (Arc::clone(&self.edge), self.drain.clone());
-            net::serve(listeners, Rc::new(proxy), settings, edge, drain).await
+            let mut serving = JoinSet::new();
+            for (service, listener) in self.reverse.take() {
+                let proxy = ReverseProxy::new(self.lane_now(), service);
+                serving.spawn_local(self.serve_on(listener, proxy));
+            }
+            if let Some(listener) = self.listener.take() {
+                serving.spawn_local(self.serve_on(listener, self.proxy()));
+            }
+            while let Some(served) = serving.join_next().await {
+                served.unwrap_or_else(|error| Err(io::Error::other(error)))?;
+            }
+            Ok(())
         })
+    }
+}
+
+impl WebThread {
+    /// Serves what comes to one listener, until the gateway drains.
+    fn serve_on<S: net::Service + 'static>(
+        &self,
+        listener: Listener,
+        service: S,
+    ) -> impl Future<Output = io::Result<()>> + use<S> {
+        let listeners = vec![(listener, Rc::new(ListenerSettings::default()))];
+        let settings = Rc::new(self.now.lane().edge_settings().clone());
+        let (edge, drain) = (Arc::clone(&self.edge), self.drain.clone());
+        net::serve(listeners, Rc::new(service), settings, edge, drain)
     }
 }
 
