@@ -273,7 +273,7 @@ def test_the_operators_routes_are_for_who_is_known_and_for_no_page(origin, gate,
         for method, path in [("GET", "/admin/agents"), ("POST", "/admin/agents"), ("GET", "/stops"), ("PUT", "/stops"), ("DELETE", "/stops")]:
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
             answer = open_to_all.request(method, path, body, {"content-type": "application/json"}, connection=connection)
-            refused(answer, 403, "policy.forbidden")
+            refused(answer, 401, "admin.key")
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
         assert open_to_all.request("GET", "/metrics", connection=connection).status == 200
 

@@ -264,9 +264,10 @@ impl PublicKey {
     }
 }
 
-/// A key that is for encryption, or for signing alone, is no key here (RFC 7517 §4.2, §4.3).
+/// A key that is for encryption, or for signing alone, is no key here (RFC 7517 §4.2, §4.3). In a bundle of SPIFFE, `jwt-svid` is that of tokens,
+/// and `x509-svid` that of certificates (SPIFFE Trust Domain and Bundle §4.2.2).
 fn check_use(jwk: JsonValue<'_>) -> Result<(), JoseError> {
-    if string(jwk, "use")?.is_some_and(|usage| usage != "sig") {
+    if string(jwk, "use")?.is_some_and(|usage| usage != "sig" && usage != "jwt-svid") {
         return Err(JoseError::Key("is not for signatures"));
     }
     let Some(operations) = jwk.get("key_ops") else {

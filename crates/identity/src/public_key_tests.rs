@@ -65,6 +65,11 @@ fn keys_that_are_not_public_are_refused() {
         with("use", "enc"),
         Some(JoseError::Key("is not for signatures"))
     );
+    assert_eq!(
+        with("use", "x509-svid"),
+        Some(JoseError::Key("is not for signatures"))
+    );
+    assert_eq!(with("use", "jwt-svid"), None);
     assert_eq!(with("alg", "none"), Some(JoseError::Algorithm));
     assert_eq!(with("alg", "HS256"), Some(JoseError::Algorithm));
     assert_eq!(with("alg", "ES256"), Some(JoseError::KeyMismatch));

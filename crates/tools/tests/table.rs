@@ -28,6 +28,7 @@ fn house() -> House {
     write("guide.md", "# Guide\n\nHow to weigh an apple.\n");
     let engine = Engine::open(Settings {
         data_dir: dir.path().join("index"),
+        hidden: Vec::new(),
         roots: vec![root.clone()],
         tenant: "t".to_owned(),
         limits: Limits::default(),
