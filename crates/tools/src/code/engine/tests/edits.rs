@@ -30,7 +30,12 @@ fn path(seed: &mut fastrand::Rng) -> String {
 }
 
 fn files(tree: &Path) -> Vec<String> {
-    let listing = crate::code::walk::list(tree, "", true, 10_000, &Cancel::new());
+    let bounds = crate::code::walk::WalkBounds {
+        hidden: &Vec::new().into(),
+        files_max: 10_000,
+        cancel: &Cancel::new(),
+    };
+    let listing = crate::code::walk::list(tree, "", true, bounds);
     listing.files.keys().map(ToString::to_string).collect()
 }
 
