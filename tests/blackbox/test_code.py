@@ -456,7 +456,7 @@ def test_what_is_the_gateways_own_is_not_there(tmp_path):
             async with Client(streamable_http_client(gateway.url("code"), http_client=web)) as client:
                 await indexed(client)
                 found = await ask(client, "find_files", query="")
-                assert {hit["path"] for hit in found["hits"]} == {"deep/more.md", "main.py", "statement.md"}, found
+                assert {one["path"] for one in found["files"]} == {"deep/more.md", "main.py", "statement.md"}, found
                 for path in ["state/token.key", "state/log/key", "weir.yaml", "policy.cedar", "deep/ca.pass"]:
                     await refused(client, "read_chunk", repository="weir", path=path)
                 # Nor is the folder a repository of its own.

@@ -348,4 +348,4 @@ def test_the_operators_pages_ask_for_their_key(origin, tmp_path):
         until(lambda: "every program of this machine" in gateway.logs.text(), "it is said that there is no key")
         # Without a key a program of this machine reads the metrics, and does nothing else.
         assert ask("/metrics").status == 200
-        assert ask("/stops").status == 403 and ask("/metrics", via="1.1 proxy").status == 403
+        assert ask("/stops").status == 401 and ask("/metrics", via="1.1 proxy").status == 403

@@ -105,7 +105,7 @@ fn permit(text: &mut String, name: &str, principal: &str, hosts: Option<&[String
         let (resource, when) = match host.strip_prefix("*.") {
             Some(above) => (format!("resource in Domain::\"{above}\""), String::new()),
             None => (
-                "resource".to_owned(),
+                "resource is Site".to_owned(),
                 format!("\n  when {{ resource.host == \"{host}\" }}"),
             ),
         };
