@@ -273,8 +273,10 @@ class Gateway:
         return Session(self, server, agent)
 
     def rss_peak_kb(self):
+        """The most memory that it had, without the pages of its program's file, which grow with the program and are the system's to take."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(re.search(r"VmHWM:\s+(\d+)", status)[1])
+        peak, file = (int(re.search(rf"{name}:\s+(\d+)", status)[1]) for name in ("VmHWM", "RssFile"))
+        return peak - file
 
     def weir(self, *arguments, check=True):
         done = subprocess.run([str(WEIR), *map(str, arguments)], cwd=self.folder, capture_output=True,

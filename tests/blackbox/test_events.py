@@ -55,7 +55,7 @@ def ground(tmp_path_factory):
             until(found, "that the servers speak HTTP+SSE")
             yield gateway, origins
             gateway.verify()
-            assert gateway.rss_peak_kb() < 100 << 10
+            assert gateway.rss_peak_kb() < 64 << 10
     for origin in origins.values():
         origin.stop()
 

@@ -16,8 +16,8 @@ from gateway import Gateway, Origin, child_server, until
 ANSWER_MS = 2000
 # Generous: a call waits at most for answer_ms; the rest is a slow machine.
 CALL_S_MAX = 15
-# The gateway idles at about 25 MB here. One answer may take 8 MiB, a few times over.
-PEAK_KB_MAX = 100 << 10
+# The gateway idles at about 9 MB here. One answer may take 8 MiB, a few times over.
+PEAK_KB_MAX = 64 << 10
 
 LIMITS = {"answer_ms": ANSWER_MS}
 
