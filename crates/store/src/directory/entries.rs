@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// All of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 pub struct DirectoryBook {
     /// Grows with each change.
     pub epoch: u64,
@@ -15,8 +15,10 @@ pub struct DirectoryBook {
     /// Tokens that were taken back, until they end.
     pub tokens: Vec<RevokedEntry>,
     /// Certificates that were taken back, by serial number, until they end.
+    #[serde(default)]
     pub certificates: Vec<RevokedEntry>,
     /// Public keys that were taken back, by their thumbprints. They stay: a key that was stolen is not good again later.
+    #[serde(default)]
     pub keys: Vec<RevokedEntry>,
 }
 

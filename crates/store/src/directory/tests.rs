@@ -171,6 +171,16 @@ fn a_key_and_its_certificates_go_together() {
     let id = jwk(2).id;
     assert_eq!(book.remove_credential("a", &id, NOW).unwrap().len(), 2);
     assert!(book.agent("a").unwrap().credentials.is_empty());
+    // A key that was taken back does not return, by whatever it is brought, and whoever brings it.
+    book.make_agent(&name("b"), &[], EntryState::Active, NOW)
+        .unwrap();
+    for agent in ["a", "b"] {
+        for credential in [jwk(1), of_key(10, 1), jwk(2)] {
+            let added = book.add_credential(agent, credential, NOW);
+            assert_eq!(code(added), "identity.request_invalid");
+        }
+    }
+    assert!(book.add_credential("a", jwk(3), NOW).is_ok());
 }
 
 #[test]
@@ -200,8 +210,15 @@ fn the_file_is_changed_whole_and_its_epoch_grows() {
         .unwrap();
     assert_eq!((book.epoch, book.invites[0].tries), (8, 1));
 
-    std::fs::write(folder.path().join(FILE), "{\"agents\":").unwrap();
-    assert!(matches!(file.read(), Err(DirectoryError::Damaged(..))));
+    // An empty one would forget who was revoked.
+    for text in [
+        "{}",
+        "{\"epoch\":8,\"agents\":[],\"invites\":[]}",
+        "{\"agents\":",
+    ] {
+        std::fs::write(folder.path().join(FILE), text).unwrap();
+        assert!(matches!(file.read(), Err(DirectoryError::Damaged(..))));
+    }
     assert_eq!(
         code(file.change(0, |_| Ok(()))),
         "identity.directory_failed"

@@ -214,7 +214,13 @@ async fn issued(
     let id = SpiffeId::of_agent(&identity.trust_domain, agent);
     let issued = {
         let (authority, request) = (Arc::clone(authority), request.clone());
+        // No longer than the agent: others may trust the authority, and know nothing of agents.
+        let until = shared.known.look(|book| {
+            let agent = book.agent(agent.as_str()).ok();
+            agent.and_then(|agent| agent.expires_unix_ms)
+        });
         let life_ms = identity.certificate_ms;
+        let life_ms = until.map_or(life_ms, |until| life_ms.min(until.saturating_sub(now)));
         // A module may take long to sign, and no thread that carries calls waits for it.
         tokio::task::spawn_blocking(move || authority.issue(&request, &id, now, life_ms)).await
     };

@@ -139,7 +139,7 @@ const WITHOUT: &[(&str, &str)] = &[
     ),
     (
         "request_policy",
-        "write it as a Cedar policy: resource.host, resource.path and context.method are there",
+        "write it as a Cedar policy: of a resource that is Site, resource.host, resource.path and context.method are there",
     ),
     ("reverse_proxy", "it is not taken over; write it by hand"),
     ("a2a_scanning", "it is not taken over; write it by hand"),
