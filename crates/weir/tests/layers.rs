@@ -501,11 +501,16 @@ fn files_and_words_are_small() {
         let lines = source.text.lines().count();
         assert!(lines <= 1000, "{} passes 1,000 lines", source.path);
     }
-    let base: usize = all_sources("base")
+    // What everything stands on stays small. Its two tables grow with each lane, by a row for each of its refusals
+    // and actions: they are what a reader looks a thing up in, and are not counted.
+    let tables = ["base/src/refusal.rs", "base/src/action.rs"];
+    let base = all_sources("base");
+    let counted = base
         .iter()
-        .map(|source| source.text.lines().count())
-        .sum();
-    assert!(base < 3200, "base has {base} lines");
+        .filter(|source| !tables.iter().any(|table| source.path.ends_with(table)));
+    assert_eq!(base.len() - counted.clone().count(), tables.len());
+    let lines: usize = counted.map(|source| source.text.lines().count()).sum();
+    assert!(lines < 2800, "base has {lines} lines beside its tables");
 }
 
 /// Ways around the rules above, each of which must be found; what follows a module of tests is seen.
