@@ -66,6 +66,8 @@ bench: ## Measures the gateway beside nginx, models too, the lab beside wrk, sca
 	$(VENV)/python bench/relay.py --weir target/dist/weir
 	$(VENV)/python bench/code_search.py --weir target/dist/weir
 	$(VENV)/python bench/llm_lane.py --weir target/dist/weir
+	$(VENV)/python bench/web_lane.py --weir target/dist/weir
+	$(VENV)/python bench/runs.py --weir target/dist/weir
 	$(VENV)/python bench/identities.py --weir target/dist/weir
 	$(VENV)/python bench/flow.py --weir target/dist/weir --page
 	$(VENV)/python bench/figures.py

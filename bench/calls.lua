@@ -1,6 +1,7 @@
 -- The load of `make bench`: each request is the next agent's, with its own key, session and arguments.
 -- Every answer is looked at: one that is not a result is counted, and fails the benchmark. A table may say by which text
 -- a result is known (`good`), and which text of its bodies a number takes the place of that no other request has (`fresh`).
+-- A row is a path, fields, a body, and the method where that is not POST.
 
 local rows = dofile(os.getenv("BENCH_TABLE"))
 local requests, pieces, threads = {}, {}, {}
@@ -17,7 +18,7 @@ end
 
 function init(_)
   for i, row in ipairs(rows) do
-    requests[i] = wrk.format("POST", row[1], row[2], row[3])
+    requests[i] = wrk.format(row[4] or "POST", row[1], row[2], row[3])
     pieces[i] = rows.fresh and cut(requests[i], rows.fresh)
   end
 end

@@ -34,6 +34,8 @@ ABOUT = {
     "bench/lab.py": ("lab",),
     "bench/llm_lane.py": ("base", "gate", "identity", "llm", "net", "policy", "scan", "store"),
     "bench/mcp_lane.py": ("base", "gate", "identity", "mcp", "net", "policy", "scan", "store"),
+    "bench/web_lane.py": ("base", "gate", "net", "policy", "scan", "store", "web"),
+    "bench/runs.py": ("base", "gate", "llm", "mcp", "net", "run", "store"),
     "bench/relay.py": ("net", "relay", "seal"),
     "bench/scan.py": ("scan",),
     "bench-scan": ("scan",),

@@ -96,6 +96,8 @@ if [ "$level" != run ]; then
 fi
 if [ "$level" = bench ]; then
   need wrk wrk
+  need squid squid-openssl
+  [ -e /usr/lib/nginx/modules/ngx_stream_module.so ] || missing+=(libnginx-mod-stream)
   need valgrind valgrind
 fi
 if [ ${#missing[@]} -gt 0 ]; then
