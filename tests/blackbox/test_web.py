@@ -651,6 +651,35 @@ def test_credentials_are_put_in_and_never_come_back(inside):
 # The judge by itself
 
 
+# An access token as any site of its own makes them; known by no form.
+OPAQUE = "q7Rw2XbM9dKt4Vn8" + "ZsLc5HyPf3GjTa6E"
+
+
+def test_a_login_of_the_agents_own_is_judged_as_any_field(plain, inside):
+    def sent(house):
+        return {k.lower(): v for k, v in house.site.seen()[-1]["headers"].items()}.get("authorization")
+
+    coded = base64.b64encode(f"miller:{OPAQUE}".encode()).decode()
+    for house, url in ((plain, plain.site.plain), (inside, inside.site.plain), (inside, f"https://127.0.0.1:{inside.site.secured}")):
+        for login in (f"Bearer {OPAQUE}", f"token {OPAQUE}", f"Basic {coded}"):
+            answer = house.get(f"{url}/echo", headers={"authorization": login})
+            assert answer.status_code == 200 and sent(house) == login, (login, answer.text)
+        before = len(house.site.seen())
+        key = "weir_" + "K" * 21 + "w3Jd9sLq0PzXc4VbN7mT2a"
+        secrets = [f"Bearer {SECRET}", f"Bearer {key}", "Basic " + base64.b64encode(f"x:{SECRET}".encode()).decode(), f"x-{SECRET}",
+                   # What is no Basic that can be read may be anything.
+                   f"Basic {coded[:-3]}", f"Bearer {house.key()}"]
+        for login in secrets:
+            answer = house.get(f"{url}/echo", headers={"authorization": login})
+            assert (answer.status_code, answer.json()["code"]) == (403, "scan.secret"), login
+        # Elsewhere such a login is a secret.
+        assert house.get(f"{url}/echo", headers={"x-note": f"Bearer {OPAQUE}"}).status_code == 403
+        assert len(house.site.seen()) == before
+    # /fetch shows the key to weir alone.
+    assert plain.fetch(f"{plain.site.plain}/text").status == 200 and sent(plain) is None
+    assert OPAQUE not in plain.gateway.logs.text() + json.dumps(plain.gateway.records())
+
+
 def test_texts_are_judged_without_being_sent(plain):
     def scan(path="/v1/scan", agent="dev", **body):
         return plain.gateway.request("POST", path, json.dumps(body).encode(), plain.gateway.headers(agent))
