@@ -79,6 +79,9 @@ pub(crate) fn load(
         );
         problems.push(Problem::at(source.file, source.text, 0, message));
     }
+    for problem in &mut problems {
+        problem.meant_action(lanes);
+    }
     if problems.is_empty() {
         Ok(Loaded {
             schema,

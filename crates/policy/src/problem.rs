@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use base::{Lane, near};
 use miette::Diagnostic;
 
 /// One problem of a policy text. Shown as `file:line:column: message`.
@@ -71,6 +72,31 @@ impl Problem {
     pub(crate) fn with_help(mut self, help: impl Into<String>) -> Problem {
         self.help = help.into();
         self
+    }
+}
+
+impl Problem {
+    /// Says which action was meant where one is misspelt. Cedar knows the nearest entity, which may be of another lane.
+    pub(crate) fn meant_action(&mut self, lanes: &[&'static Lane]) {
+        let written = self
+            .message
+            .strip_prefix("unrecognized action `Action::\"")
+            .and_then(|rest| rest.split_once('"'));
+        let Some((written, _)) = written else {
+            return;
+        };
+        let actions = lanes.iter().flat_map(|lane| lane.actions);
+        let actions = actions.map(|action| action.name);
+        let known = actions.chain(lanes.iter().map(|lane| lane.name));
+        // Of the lane that is named first: mcp:cal is no action of models.
+        let lane = written.split(':').next().unwrap_or_default();
+        let (of_lane, others): (Vec<&str>, Vec<&str>) =
+            known.partition(|name| name.split(':').next() == Some(lane));
+        let meant = near::meant(written, of_lane).or_else(|| near::meant(written, others));
+        self.help = match meant {
+            Some(meant) => format!("did you mean Action::\"{meant}\"?"),
+            None => "weir policy explain --help names the actions".to_owned(),
+        };
     }
 }
 
