@@ -20,6 +20,8 @@ ROOT = Path(__file__).resolve().parents[1]
 WORK = ROOT / "target/bench/certify_web"
 # Of the time, the part in which hosts are asked for the first time and sockets open.
 WARM = 0.3
+# Connections to sites are kept for a minute.
+SETTLE_S = 90
 
 
 def parse_options():
@@ -46,7 +48,7 @@ def main():
     shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir(parents=True)
     table, began = Table(WORK / "certify.json"), time.monotonic()
-    soak = soaked(WORK, options.hosts, options.sockets, options.minutes * 60)
+    soak = soaked(WORK, options.hosts, options.sockets, options.minutes * 60, SETTLE_S)
     held, done, open_ = soak.holdings.judge(soak.seconds * WARM), soak.done, soak.open
     requests = done["plain"] + done["looked into"]
     table.add("hosts asked, plain and looked into", len(soak.asked) == 2 * options.hosts, f"{len(soak.asked):,} of {2 * options.hosts:,}",

@@ -23,8 +23,8 @@ def free_port():
         return made.getsockname()[1]
 
 
-def soaked(folder, hosts, sockets, seconds):
-    """Runs the load; `before` and `left` are the gateway's descriptors before and after it."""
+def soaked(folder, hosts, sockets, seconds, settle_s=2):
+    """Runs the load; `before` and `left` are the gateway's descriptors before it, and after it within `settle_s`."""
     certified, ports = Certified(), (free_port(), free_port())
     server(certified.authority, folder, "origin", *[host(number) for number in range(hosts)])
     origin = Origin(folder, hosts, ports)
@@ -35,7 +35,7 @@ def soaked(folder, hosts, sockets, seconds):
             before = len(os.listdir(f"/proc/{house.gateway.process.pid}/fd"))
             soak = Soak(house, hosts, sockets, ports, seconds).run()
             soak.before = before + 8
-            soak.left = soak.settled(soak.before)
+            soak.left = soak.settled(soak.before, settle_s)
             # What one agent asked is nobody else's in the log either.
             soak.recorded = {record.get("agent") for record in house.records()} - {None}
     finally:
@@ -49,6 +49,9 @@ def test_agents_hosts_and_sockets_at_once(tmp_path):
     assert soak.open == SOCKETS and soak.done["messages"] > SOCKETS, soak.done
     assert len(soak.asked) == 2 * HOSTS and soak.done["looked into"] > HOSTS, (len(soak.asked), soak.done)
     assert soak.recorded == set(AGENTS)
+    # Connections to sites are kept for a minute, so that seconds show bounds alone: two of each site on each thread and site,
+    # and three descriptors for a socket.
+    idle = 2 * 2 * len(os.sched_getaffinity(0)) * HOSTS
     held = soak.holdings.judge(SECONDS * 0.5)
-    assert held["descriptors_last"] - held["descriptors_first"] <= 60, held
-    assert soak.left <= soak.before, (soak.left, soak.before)
+    assert held["descriptors_peak"] <= soak.before + idle + 3 * SOCKETS + 64, held
+    assert soak.left <= soak.before + idle, (soak.left, soak.before)
