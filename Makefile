@@ -9,8 +9,9 @@ FUZZ_SECONDS ?= 5
 ALONE := tests/blackbox/test_servers.py tests/blackbox/test_idle.py tests/blackbox/test_flood.py
 MINUTES ?= 4
 CODE_MINUTES ?= 10
+WEB_MINUTES ?= 10
 
-.PHONY: help setup build run test lint test-rust test-blackbox fuzz bench certify-lab certify-relay certify-code certify-flow certify-mcp certify-identity certify-llm generators dist docs
+.PHONY: help setup build run test lint test-rust test-blackbox fuzz bench certify-lab certify-relay certify-code certify-flow certify-mcp certify-identity certify-llm certify-web generators dist docs
 
 help: ## Lists the commands.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -106,6 +107,11 @@ certify-llm: ## Checks coding agents before weir in a scripted session, and budg
 	@setup/setup.sh agents
 	cargo build --locked --profile dist -p weir
 	$(VENV)/python bench/certify_llm.py --weir target/dist/weir
+
+certify-web: ## Checks the web lane with 1,000 hosts and 500 sockets; WEB_MINUTES (10) long.
+	@setup/setup.sh
+	cargo build --locked --profile dist -p weir
+	$(VENV)/python bench/certify_web.py --weir target/dist/weir --minutes $(WEB_MINUTES)
 
 generators: ## Installs oha and k6 for `make bench` and `make certify-lab`; k6 needs Go.
 	@setup/setup.sh generators

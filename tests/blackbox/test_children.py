@@ -173,3 +173,44 @@ def children_of(pid):
     for task in Path(f"/proc/{pid}/task").iterdir():
         found += map(int, (task / "children").read_text().split())
     return found
+
+
+# What a server says that complains of secrets, and that lists a tool twice. No scanner takes this file for a leak.
+COMPLAINS = """
+import json, sys
+SECRET = "AKIA" + "Z7QK3M5T2W8XN4RB"
+LINES = ["started with " + SECRET, "weir_" + "KwJ99LwK3zohb4Ouc0vC" + "o34eK4dMEiYw0q1y9ZlMA3p is my key", "x" * 1010 + " " + SECRET, "-----BEGIN EC PRIVATE KEY-----",
+         "MHcCAQEEIIGQ3sdW8Hh", "AwEHoUQDQgAE7", "-----END EC PRIVATE KEY-----", "and all is well"]
+for line in LINES:
+    print(line, file=sys.stderr, flush=True)
+TOOLS = [{"name": "one", "description": "Says one.", "inputSchema": {"type": "object"}},
+         {"name": "two", "description": "Says two.", "inputSchema": {"type": "object"}},
+         {"description": "Says one.", "name": "one", "inputSchema": {"type": "object"}},
+         {"name": "two", "description": "Says more than two.", "inputSchema": {"type": "object"}},
+         {"name": "three", "inputSchema": {"type": "object"}}]
+for text in sys.stdin:
+    message = json.loads(text)
+    method, result = message.get("method"), {}
+    if method == "initialize":
+        result = {"protocolVersion": message["params"]["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": {"name": "c", "version": "1"}}
+    elif method == "tools/list":
+        result = {"tools": TOOLS}
+    elif "id" not in message:
+        continue
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"""
+
+
+def test_what_a_server_complains_of_is_logged_without_secrets_and_a_name_is_listed_once(tmp_path):
+    program = tmp_path / "complains.py"
+    program.write_text(COMPLAINS)
+    with Gateway(tmp_path / "weir", {"child": {"command": [sys.executable, str(program)]}}) as gateway:
+        listed = gateway.session("child").ask("tools/list", {}).messages()[-1]["result"]["tools"]
+        # The same twice is there once; of two that differ nobody knows which is meant.
+        assert [tool["name"] for tool in listed] == ["one", "three"]
+        until(lambda: "and all is well" in gateway.logs.text(), "its last line")
+        said = gateway.logs.text()
+        assert "[redacted:aws_access_key" in said and "[redacted:weir_key]" in said and said.count("[secret]") >= 4
+        for secret in ("AKIAZ7QK3M5T2W8", "KwJ99LwK3zohb4", "MHcCAQEE", "AwEHoUQ"):
+            assert secret not in said, secret
+        assert "two different items of one name" in said

@@ -282,7 +282,8 @@ def test_stops_and_budgets_hold_at_the_token_service(origin, tmp_path):
     limits = {"agent_per_minute": 2}
     with Identities(tmp_path, {"web": {"url": origin.url}}, limits=limits) as gate:
         key = gate.enrol("busy")
-        stops = lambda method, body=b"": gate.request(method, "/stops", body, connection=UnixConnection(gate.state / "admin.sock"))
+        stops = lambda method, body=b"": gate.request(
+            method, "/stops", body, {"content-type": "application/json"}, connection=UnixConnection(gate.state / "admin.sock"))
         assert stops("PUT", b'{"stop": ["agent:busy"]}').status == 200
         stopped = gate.token("busy", key, check=False)
         assert (stopped.status, stopped.json()["code"]) == (503, "gate.stopped"), stopped.body

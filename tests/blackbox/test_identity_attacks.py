@@ -2,8 +2,11 @@
 
 import datetime
 import json
+import os
+import subprocess
 import threading
 import time
+import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlencode
 
@@ -12,7 +15,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
-from gateway import Gateway, Session, child_server, until
+from gateway import WEIR, Gateway, Session, UnixConnection, child_server, until
 from identity import JWT_BEARER, Identities, Key, sha256
 from test_identity_clients import Issuer, Secured, enrolled, openssl
 
@@ -216,3 +219,114 @@ def test_a_beginning_of_a_uri_means_what_stands_below_it(tmp_path):
         for uri in ["file:///notes/../private/plan.txt", "file:///notes/%2e%2e/private/plan.txt", "file:///notes/..%2Fprivate/plan.txt",
                     "file:///notes/%252e%252e/private", "file:///notes/..\\private"]:
             assert read(uri) == "mcp.uri_dots", uri
+
+
+def serve_once(gate, seconds=20):
+    """Starts the gateway where it should not start, and gives its exit code and what it said."""
+    done = subprocess.run([str(WEIR), "serve", "-c", str(gate.folder / "weir.yaml")], capture_output=True, text=True, timeout=seconds)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_directory_that_is_gone_is_no_empty_one(tmp_path):
+    gate = Identities(tmp_path, {"child": child_server()})
+    with gate:
+        gate.enrol("build")
+        gate.weir("agents", "revoke", "build")
+    directory = gate.state / "directory.json"
+    kept = directory.read_bytes()
+    directory.unlink()
+    code, said = serve_once(gate)
+    assert code != 0 and "is gone" in said and "put a good copy back" in said and "directory.lock" in said, said
+    assert not directory.exists()
+    directory.write_bytes(kept)
+    with gate:
+        listed = json.loads(gate.weir("agents", "list", "--json").stdout)
+        assert [one["state"] for one in listed["agents"] if one["name"] == "build"] == ["revoked"]
+        # One that goes while it serves is told, and what is in force stays.
+        directory.unlink()
+        until(lambda: "the directory stays as it was" in gate.logs.text(), "it is told")
+        directory.write_bytes(kept)
+
+
+@pytest.mark.parametrize("name", ["token.key", "directory.json", "fingerprint.key", "break-glass.sha256", "ca/intermediate.key", "ca/intermediate.pkcs11"])
+def test_a_pipe_or_a_device_in_the_place_of_a_file_stops_the_start_at_once(tmp_path, name):
+    gate = Identities(tmp_path, {"child": child_server()}, authority=True)
+    with gate:
+        pass
+    file = gate.state / name
+    file.unlink(missing_ok=True)
+    os.mkfifo(file)
+    for _ in range(2):
+        code, said = serve_once(gate)
+        assert code != 0 and "no file" in said and file.name in said, said
+        file.unlink()
+        file.symlink_to("/dev/zero")
+
+
+def test_keys_are_their_owners_alone_and_a_looser_mode_is_told(tmp_path):
+    gate = Identities(tmp_path, {"child": child_server()})
+    with gate:
+        for key in gate.state.glob("*.key"):
+            assert key.stat().st_mode & 0o777 == 0o600, key
+        assert "chmod 600" not in gate.logs.text()
+    (gate.state / "token.key").chmod(0o644)
+    with gate:
+        assert '"mode":"644"' in gate.logs.text() and "chmod 600" in gate.logs.text()
+
+
+def test_bodies_of_the_operator_say_nothing_that_is_not_understood(tmp_path):
+    with Identities(tmp_path, {"child": child_server()}) as gate:
+        def ask(method, path, body, kind="application/json"):
+            headers = {"content-type": kind} if kind else {}
+            return gate.request(method, path, body, headers, connection=UnixConnection(gate.state / "admin.sock"))
+        invite = {"name": "build", "hours": 1}
+        for method, path, body, member in [
+            ("POST", "/admin/agents", {**invite, "agent_hour": 1}, "agent_hours"), ("POST", "/admin/agents", {**invite, "Approved": True}, "approved"),
+            ("POST", "/admin/agents/build/keys", {"expires": 5}, "expires"), ("POST", "/admin/agents/build/revoke", {"hours": 1}, "hours"),
+            ("PUT", "/stops", {"stop": [], "stops": ["all"]}, "stops")]:
+            answer = ask(method, path, json.dumps(body))
+            assert answer.status == 400 and member in answer.refusal()[1], answer.body
+        for kind in (None, "text/plain", "application/x-www-form-urlencoded", "application/jsonx"):
+            for method, path, body in [("POST", "/admin/agents", invite), ("PUT", "/stops", {"stop": ["all"]}), ("POST", "/admin/agents/x/keys", {})]:
+                answer = ask(method, path, json.dumps(body), kind)
+                assert (answer.status, answer.refusal()[0]) == (415, "http.content_type"), (kind, path, answer.body)
+        assert ask("POST", "/admin/agents", '{"name": "x", "approved": "true"}').status == 400
+        assert ask("GET", "/stops", None).json() == {"stopped": []} and ask("GET", "/admin/agents/build", None).status == 404
+        assert ask("POST", "/admin/agents", json.dumps(invite), "application/json; charset=utf-8").status == 201
+        # Names are those of the configuration: letters, digits, points, lines.
+        for name in ("a b", "a/b", "ä", "", "-a", "x" * 65, "a\u202eb"):
+            assert ask("POST", "/admin/agents", json.dumps({"name": name})).status == 400, name
+            assert ask("POST", "/admin/agents", json.dumps({"name": "good", "groups": [name]})).status == 400, name
+
+
+def test_an_assertion_says_that_it_is_one_or_nothing(secured):
+    key, endpoint = secured.enrol("typed"), f"{secured.base}/oauth/token"
+    for typ, is_taken in [("JWT", True), ("client-authentication+jwt", True), ("application/client-authentication+jwt", True), (None, True),
+                          ("dpop+jwt", False), ("at+jwt", False), ("weir-enrol+jwt", False), ("logout+jwt", False)]:
+        now = int(time.time())
+        said = {"iss": "typed", "sub": "typed", "aud": endpoint, "jti": str(uuid.uuid4()), "iat": now, "exp": now + 60}
+        answer = grant(secured, secured.connect(), client_assertion_type=JWT_BEARER, client_assertion=key.sign(said, typ=typ))
+        assert (answer.status == 200) == is_taken, (typ, answer.body)
+
+
+def test_a_key_or_an_invite_in_the_place_of_a_name_stands_nowhere(tmp_path):
+    with Identities(tmp_path, {"child": child_server()}, web={"listen": "127.0.0.1:0"}, logs={"format": "json", "level": "debug"}) as gate:
+        invite, key = gate.invite("late"), gate.keys["dev"]
+        operator = lambda method, path, body=None: gate.request(
+            method, path, body, {"content-type": "application/json"}, connection=UnixConnection(gate.state / "admin.sock"))
+        for secret in (invite, key):
+            for path in (f"/mcp/{secret}", f"/mcp/@{secret}", f"/a2a/{secret}", f"/{secret}", f"/enrol/{secret}", f"/enrol?invite={secret}",
+                         f"/v1/models/{secret}", f"/v1/runs/{secret}", f"/fetch?url=http://a.example/{secret}", f"/mcp/child?key={secret}"):
+                for method in ("GET", "POST"):
+                    gate.request(method, path, b"{}" if method == "POST" else None, gate.headers("dev"))
+            gate.post("child", {"jsonrpc": "2.0", "id": secret, "method": "tools/call", "params": {"name": secret, "arguments": {}}})
+            for method, path in (("GET", f"/admin/agents/{secret}"), ("POST", f"/admin/agents/{secret}/suspend"), ("POST", f"/admin/agents/{secret}/keys"),
+                                 ("DELETE", f"/admin/agents/dev/credentials/{secret}"), ("DELETE", f"/admin/agents/{secret}/credentials/0123456789abcdef")):
+                assert operator(method, path, "{}" if method == "POST" else None).status in (400, 404, 409), path
+            assert operator("POST", "/admin/agents", json.dumps({"name": secret})).status == 400
+            assert operator("POST", "/admin/agents", json.dumps({"name": "x", "groups": [secret]})).status == 400
+            assert secret not in operator("POST", "/admin/agents", json.dumps({"name": "x", secret: 1})).body.decode()
+        gate.stop()
+        written = gate.logs.text() + json.dumps(gate.records())
+        for secret in (invite, key):
+            assert secret not in written and secret[5:] not in written

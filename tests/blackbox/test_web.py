@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import contextlib
 import gzip
 import hashlib
 import http.client
@@ -70,7 +71,7 @@ class Site:
 class House:
     """A gateway with a proxy before a site."""
 
-    def __init__(self, folder, site, intercept=False, policy=POLICY, internal=("localhost", "127.0.0.1"), more_ca=None, **web):
+    def __init__(self, folder, site, intercept=False, policy=POLICY, internal=("localhost", "127.0.0.1"), more_ca=None, agents=None, **web):
         folder.mkdir(exist_ok=True)
         (folder / "site-ca.pem").write_bytes(site.authority.pem + (more_ca.read_bytes() if more_ca else b""))
         key = folder / "value"
@@ -82,7 +83,7 @@ class House:
             web["intercept"] = {"ca": "ca", **web.pop("more_intercept", {})}
         section = {"listen": "127.0.0.1:0", "ca": "file:site-ca.pem", **web}
         scan = {"urls": {"internal": list(internal), "per_minute": 100_000}}
-        self.gateway = Gateway(folder, {}, AGENTS, policy, web=section, scan=scan)
+        self.gateway = Gateway(folder, {}, agents or AGENTS, policy, web=section, scan=scan)
 
     def __enter__(self):
         self.gateway.start()
@@ -651,6 +652,131 @@ def test_credentials_are_put_in_and_never_come_back(inside):
 # The judge by itself
 
 
+# An access token as any site of its own makes them; known by no form.
+OPAQUE = "q7Rw2XbM9dKt4Vn8" + "ZsLc5HyPf3GjTa6E"
+
+
+def test_a_login_of_the_agents_own_is_judged_as_any_field(plain, inside):
+    def sent(house):
+        return {k.lower(): v for k, v in house.site.seen()[-1]["headers"].items()}.get("authorization")
+
+    coded = base64.b64encode(f"miller:{OPAQUE}".encode()).decode()
+    for house, url in ((plain, plain.site.plain), (inside, inside.site.plain), (inside, f"https://127.0.0.1:{inside.site.secured}")):
+        for login in (f"Bearer {OPAQUE}", f"token {OPAQUE}", f"Basic {coded}"):
+            answer = house.get(f"{url}/echo", headers={"authorization": login})
+            assert answer.status_code == 200 and sent(house) == login, (login, answer.text)
+        before = len(house.site.seen())
+        key = "weir_" + "K" * 21 + "w3Jd9sLq0PzXc4VbN7mT2a"
+        secrets = [f"Bearer {SECRET}", f"Bearer {key}", "Basic " + base64.b64encode(f"x:{SECRET}".encode()).decode(), f"x-{SECRET}",
+                   # What is no Basic that can be read may be anything.
+                   f"Basic {coded[:-3]}", f"Bearer {house.key()}"]
+        for login in secrets:
+            answer = house.get(f"{url}/echo", headers={"authorization": login})
+            assert (answer.status_code, answer.json()["code"]) == (403, "scan.secret"), login
+        # Elsewhere such a login is a secret.
+        assert house.get(f"{url}/echo", headers={"x-note": f"Bearer {OPAQUE}"}).status_code == 403
+        assert len(house.site.seen()) == before
+    # /fetch shows the key to weir alone.
+    assert plain.fetch(f"{plain.site.plain}/text").status == 200 and sent(plain) is None
+    assert OPAQUE not in plain.gateway.logs.text() + json.dumps(plain.gateway.records())
+
+
+def raw_request(house, lines, body=b"", target=None):
+    """A request to the proxy as it is written here; the status and the code of its refusal."""
+    made = socket.create_connection(("127.0.0.1", house.proxy_port), timeout=WAIT_S)
+    site = f"localhost:{house.site.port}"
+    method, path = lines[0].split(" ", 1)
+    head = [f"{method} {target or house.site.plain}{path} HTTP/1.1", f"Host: {site}", f"Proxy-Authorization: Bearer {house.key()}", *lines[1:]]
+    made.sendall("\r\n".join(head).encode() + b"\r\n\r\n" + body)
+    answer = http.client.HTTPResponse(made)
+    answer.begin()
+    said = answer.read()
+    made.close()
+    code = json.loads(said).get("code") if answer.headers.get("content-type", "").startswith("application/problem") else None
+    return answer.status, code
+
+
+@pytest.mark.parametrize("lines", [
+    [f"GET /text", f"{SECRET}: 1"], ["GET /text", f"x-{SECRET.lower()}: 1"], ["GET /text", f"X-A: {SECRET[:10]}", f"X-B: {SECRET[10:]}"],
+    ["GET /text", f"{SECRET[:10]}: 1", f"{SECRET[10:]}: 2"],
+    # Of names that stand there twice, each value.
+    ["GET /text", "x-a: 1", "x-a: 2", f"x-z: {SECRET}"], ["GET /text", "x-a: 1", f"x-a: {SECRET}", "x-b: 2"],
+    ["GET /text", f"User-Agent: {SECRET[:10]}", f"X-B: {SECRET[10:]}"]])
+def test_no_secret_leaves_in_names_or_in_parts_of_fields(plain, lines):
+    before = len(plain.site.seen())
+    assert raw_request(plain, lines) == (403, "scan.secret")
+    assert len(plain.site.seen()) == before
+    assert SECRET not in plain.gateway.logs.text() + json.dumps(plain.gateway.records())
+
+
+@pytest.mark.parametrize("method", [SECRET, "TRACE", "PRI", "get", "X-ANYTHING"])
+def test_methods_that_http_does_not_register_and_trace_are_not_carried(plain, method):
+    before = len(plain.site.seen())
+    assert raw_request(plain, [f"{method} /text"]) == (501, "web.unsupported")
+    assert len(plain.site.seen()) == before
+    assert SECRET not in json.dumps(plain.gateway.records())
+
+
+def test_methods_of_others_than_browsers_are_carried(plain):
+    for method in ("PROPFIND", "MKCOL", "REPORT", "QUERY", "PATCH"):
+        assert plain.get(f"{plain.site.plain}/echo", method=method).status_code == 200, method
+    # Names that stand twice reach the site twice.
+    assert raw_request(plain, ["GET /echo", "x-a: one", "x-a: two", "x-b: three"])[0] == 200
+    assert plain.site.seen()[-1]["headers"]["x-b"] == "three"
+
+
+def test_what_stands_behind_a_body_and_beside_its_chunks_stays_here(site, tmp_path):
+    """Trailers and chunk extensions are read and dropped, whatever they say (RFC 9110 §6.5.1, RFC 9112 §7.1.1)."""
+    heard = []
+
+    def answer(listener):
+        while True:
+            try:
+                made, _ = listener.accept()
+            except OSError:
+                return
+            made.settimeout(1)
+            said = b""
+            try:
+                while b"\r\n\r\n" not in said or not said.rstrip().endswith((b"body", b"0")):
+                    said += made.recv(4096)
+            except TimeoutError:
+                pass
+            heard.append(said)
+            made.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
+            made.close()
+
+    with House(tmp_path / "small", site, body_bytes_max=1024) as house, socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=answer, args=(listener,), daemon=True).start()
+        target = f"http://localhost:{listener.getsockname()[1]}"
+        for size in (4, 5000):
+            body = b"%x;note=%s\r\n%s\r\n0;end=%s\r\nX-K: %s\r\n\r\n" % (
+                size, SECRET.encode(), b"body".rjust(size, b"x"), SECRET.encode(), SECRET.encode())
+            status, code = raw_request(house, ["POST /x", "Transfer-Encoding: chunked", "Trailer: X-K"], body, target)
+            assert (status, code) == (200, None)
+        assert len(heard) == 2 and all(b"body" in said for said in heard)
+        assert not any(SECRET.encode() in said or b"X-K" in said or b"x-k" in said for said in heard), heard
+
+
+def test_nothing_leads_back_into_the_gateway(site, tmp_path):
+    """Its own listeners are nobody's sites, however they are named, also where this machine may be asked."""
+    with House(tmp_path / "own", site, intercept=True, internal=["127.0.0.0/8", "localhost", "::1", "0.0.0.0"]) as house:
+        assert house.get(f"{site.plain}/text").status_code == 200
+        ports = [house.gateway.port, house.proxy_port]
+        for port in ports:
+            for host in ("127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "0.0.0.0"):
+                answer = house.get(f"http://{host}:{port}/health")
+                assert (answer.status_code, answer.json()["code"]) in ((502, "net.address"), (403, "scan.url"), (502, "web.site_down")), (host, answer.text)
+            told = house.fetch(f"http://127.0.0.1:{port}/health")
+            assert told.refusal()[0] == "net.address", told.body
+            made, head = house.connect(f"127.0.0.1:{port}")
+            made.sendall(b"\x16\x03\x01")
+            # It opens, since what is inside may name any host; then there is nothing at its end.
+            with contextlib.suppress(ConnectionResetError):
+                assert b"\x16\x03" not in made.recv(4096)[:2] or b" 200 " in head, head
+            made.close()
+
+
 def test_texts_are_judged_without_being_sent(plain):
     def scan(path="/v1/scan", agent="dev", **body):
         return plain.gateway.request("POST", path, json.dumps(body).encode(), plain.gateway.headers(agent))
@@ -713,7 +839,7 @@ def test_a_stop_ends_what_runs_and_outlives_a_restart(site, tmp_path):
         assert gateway.operator("/stops", "DELETE").json() == {"stopped": []}
         assert house.get(f"{site.plain}/page").status_code == 200
         body = json.dumps({"stop": ["lane:web"]}).encode()
-        put = gateway.request("PUT", "/stops", body, connection=UnixConnection(gateway.state / "admin.sock"))
+        put = gateway.request("PUT", "/stops", body, {"content-type": "application/json"}, connection=UnixConnection(gateway.state / "admin.sock"))
         assert put.json() == {"stopped": ["lane:web"]}
         assert house.get(f"{site.plain}/page").status_code == 503
         changes = [r["what"] for r in gateway.records() if r.get("kind") == "admin" and r["what"] in ("stop", "go")]

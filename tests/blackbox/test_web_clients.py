@@ -292,6 +292,25 @@ def common(ours, theirs, folder):
     return len(theirs) - sum(line.startswith("< ") for line in done.stdout.splitlines())
 
 
+def untouched(asked, theirs, folder):
+    """Prints what the library gives without what /fetch does about it, where WEIR_LEGIBLE names
+    `cargo build -p web --example legible`."""
+    program = os.environ.get("WEIR_LEGIBLE")
+    if not program:
+        return
+    lines = "\n".join(json.dumps({"url": one["url"], "html": Path(one["file"]).read_text(errors="replace")}) for one in asked)
+    done = subprocess.run([program], input=lines, capture_output=True, text=True, timeout=600, check=True)
+    good, none, rest = 0, 0, []
+    for one, line in zip(asked, done.stdout.splitlines(), strict=True):
+        words, text = (theirs[one["file"]] or "").split(), json.loads(line)["text"]
+        if words:
+            share = common((text or "").split(), words, folder) / len(words)
+            good, none = good + (share >= 0.95), none + (not text)
+            if share < 0.95:
+                rest.append((round(share, 3), len(words), one["file"]))
+    print(f"\nlegible untouched: {good} pages have 95 % of Readability's words, {none} have none", *sorted(rest)[:20], sep="\n  ")
+
+
 @pytest.mark.skipif(not BROWSER_MODULES.exists(), reason="Readability is not installed")
 def test_the_readable_part_is_that_of_readability(site, tmp_path):  # noqa: F811
     wanted = int(os.environ.get("WEIR_PAGES", "16"))
@@ -329,6 +348,7 @@ def test_the_readable_part_is_that_of_readability(site, tmp_path):  # noqa: F811
                 rest.append((round(share, 3), len(words), len(ours), str(files[number])))
     server.shutdown()
     read = good + len(rest)
+    untouched(asked, theirs, tmp_path)
     print(f"\nreadable: {good} of {read} pages have 95 % of Readability's words, {none} have none by it")
     for one in sorted(rest):
         print("  ", *one)

@@ -2,11 +2,15 @@
 them can be served and does the same."""
 
 import json
+import socket
 import subprocess
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+import requests
 
-from gateway import WEIR
+from gateway import WEIR, until
 
 CANARY = "canary-" + "0f3b6a1d9c"
 # The shapes are those of Pipelock's presets and reference; the values are ours.
@@ -231,3 +235,67 @@ def test_a_text_for_people(tmp_path):
     assert done.returncode == 0 and done.stdout.count("shown once") == 1
     for word in ("taken over:", "otherwise here:", "no counterpart:", "next:  weir config check -c new/weir.yaml"):
         assert word in done.stdout, done.stdout
+
+
+BEHIND = """\
+version: 1
+mode: strict
+fetch_proxy: { listen: "127.0.0.1:PORT1" }
+reverse_proxy: { enabled: true, listen: ":PORT2", upstream: "http://127.0.0.1:UPSTREAM" }
+a2a_scanning: { enabled: true, action: block, scan_agent_cards: true, detect_card_drift: true, session_smuggling_detection: true,
+                max_context_messages: 100, scan_raw_parts: true, max_raw_size: 1048576 }
+"""
+
+
+def free_ports(number):
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
+    ports = [made.getsockname()[1] for made in sockets]
+    for made in sockets:
+        made.close()
+    return ports
+
+
+def test_the_reverse_proxy_serves_and_agents_of_others_can_be_named(tmp_path):
+    class Wiki(BaseHTTPRequestHandler):
+        def do_GET(self):
+            body = json.dumps({"path": self.path, "fields": dict(self.headers)}).encode()
+            self.send_response(200)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    wiki = ThreadingHTTPServer(("127.0.0.1", 0), Wiki)
+    threading.Thread(target=wiki.serve_forever, daemon=True).start()
+    ports = free_ports(2)
+    text = BEHIND.replace("PORT1", str(ports[0])).replace("PORT2", str(ports[1])).replace("UPSTREAM", str(wiki.server_port))
+    said = taken(tmp_path, text)
+    told = {kind: {one["key"]: one["what"] for one in said[kind]} for kind in ("taken", "otherwise", "without")}
+    assert {"reverse_proxy.upstream", "a2a_scanning.action", "a2a_scanning.detect_card_drift", "a2a_scanning.scan_raw_parts"} <= set(told["taken"])
+    assert {"reverse_proxy.enabled", "reverse_proxy.listen", "a2a_scanning.enabled"} <= set(told["otherwise"])
+    assert set(told["without"]) == {"a2a_scanning.max_context_messages", "a2a_scanning.max_raw_size"}
+    key, = said["keys"].values()
+    serving = subprocess.Popen([str(WEIR), "serve", "-c", "new/weir.yaml"], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        def asks(**headers):
+            try:
+                return requests.get(f"http://127.0.0.1:{ports[1]}/a/page", headers=headers, timeout=10)
+            except requests.ConnectionError:
+                return None
+        answer = until(lambda: asks(authorization=f"Bearer {key}"), "the reverse proxy")
+        assert answer.status_code == 200 and answer.json()["path"] == "/a/page" and key not in answer.text
+        assert asks().status_code in (401, 407)
+    finally:
+        serving.terminate()
+        serving.wait(20)
+        wiki.shutdown()
+    # The lines at the end of what was written name an agent of others.
+    config = tmp_path / "new/weir.yaml"
+    config.write_text(config.read_text().replace("# a2a:", "a2a:").replace("#   helper", "  helper"))
+    checked = weir(tmp_path, "config", "check", "-c", "new/weir.yaml")
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert "helper.example" in weir(tmp_path, "config", "show", "-c", "new/weir.yaml").stdout
+    # In strict mode the service may be asked, and no site.
+    assert "no   policy" in judged(tmp_path, "https://a.example/", "agent")[1]

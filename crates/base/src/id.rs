@@ -21,7 +21,9 @@ impl Name {
         let rest = text
             .bytes()
             .all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
-        (first && rest && text.len() <= Name::CHARS_MAX).then(|| Name(text.into()))
+        let is_name = first && rest && text.len() <= Name::CHARS_MAX;
+        // Names stand in records and on pages. A key that was sent in the place of one must not.
+        (is_name && !crate::secret::holds_own(text)).then(|| Name(text.into()))
     }
 
     pub fn as_str(&self) -> &str {

@@ -4,6 +4,9 @@ use std::net::IpAddr;
 
 use crate::{CallId, Destination, Name, Refusal};
 
+/// A line of a log, without what is secret in it.
+pub type LineMask = Box<dyn Fn(&str) -> String>;
+
 /// What `net` asks of whoever wants to send. Only `gate` makes values that answer.
 ///
 /// `net` has no opinions: it asks the permit where the call may go, and asks again for each address that
@@ -24,4 +27,9 @@ pub trait Permit {
     fn dial(&self, address: IpAddr) -> Result<(), Refusal>;
     /// Whether the call may go on: a connection that was taken over for it is asked about again while it lasts.
     fn in_force(&self) -> Result<(), Refusal>;
+    /// How what the place says for the log is kept. It outlives the permit: a process complains for as long as it runs.
+    /// Who does not know what is secret shows nothing.
+    fn line_mask(&self) -> LineMask {
+        Box::new(|_| "(not shown)".to_owned())
+    }
 }

@@ -158,6 +158,10 @@ impl Case<'_> {
         let path = part.path;
         let report = match (part.content, place.direction, self.call.action.scan_as) {
             (PartContent::Text(text), _, _) => engine.bytes(place, text, path),
+            // Fields are written by clients of their own accord: what the agent says does not go on from one request to the next in them.
+            (PartContent::Json(json), Direction::Outgoing, _) if part.role == Role::Header => {
+                engine.json(place, json, path)
+            }
             (PartContent::Url(url), _, _) => engine.url(place, url, Some((session, mono_ms))),
             (PartContent::Json(json), Direction::Outgoing, ScanAs::ToolCall) => {
                 engine.call(place, json, path, Some((session, mono_ms)))

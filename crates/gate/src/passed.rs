@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 
+use base::permit::LineMask;
 use base::record::{CallEnd, Finding, Outcome, Usage};
 use base::{Action, CallId, Destination, Digest, Name, Now, Permit, Refusal, Resource, refusal};
 use policy::Principal;
@@ -389,6 +390,12 @@ impl Permit for Passed {
             }
             Asker::Gateway => stops.check(lane, None),
         }
+    }
+
+    fn line_mask(&self) -> LineMask {
+        let gate = Arc::clone(&self.gate);
+        // By the rules that are in force when the line comes.
+        Box::new(move |line| crate::trail::masked_line(&gate.rules.load().engine, line))
     }
 }
 

@@ -208,6 +208,15 @@ fn clean<'t>(engine: &Engine, text: &'t str) -> Cow<'t, str> {
     }
 }
 
+/// A line that a server wrote for its operator, as it may stand in a log: without secrets and personal data, whatever is done
+/// about them in calls.
+pub(crate) fn masked_line(engine: &Engine, line: &str) -> String {
+    match engine.text(Direction::Incoming, line, "") {
+        Ok(report) => String::from_utf8_lossy(&report.masked(line.as_bytes())).into_owned(),
+        Err(bound) => format!("({})", bound.0),
+    }
+}
+
 /// As [`clean`], for JSON: what stands in its place is JSON too.
 fn clean_json(engine: &Engine, json: &str) -> String {
     match engine.json(Direction::Outgoing, json.as_bytes(), "") {

@@ -5,10 +5,10 @@
 
 use base::{Digest, Name};
 use x509_cert::Certificate;
-use x509_cert::der::oid::AssociatedOid;
+use x509_cert::der::oid::{AssociatedOid, ObjectIdentifier};
 use x509_cert::der::{Decode, Encode};
 use x509_cert::ext::pkix::name::GeneralName;
-use x509_cert::ext::pkix::{BasicConstraints, KeyUsage, SubjectAltName};
+use x509_cert::ext::pkix::{BasicConstraints, ExtendedKeyUsage, KeyUsage, SubjectAltName};
 use x509_cert::request::{CertReq, ExtensionReq};
 
 use crate::key::sha256;
@@ -17,6 +17,8 @@ use crate::spki::der_of;
 
 /// Largest certificate and largest request that is read, in bytes.
 pub const CERTIFICATE_BYTES_MAX: usize = 16 << 10;
+/// The attribute challengePassword (RFC 2985 §5.4.1).
+const CHALLENGE_PASSWORD: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.7");
 /// Longest SPIFFE id (SPIFFE-ID §2.3), in bytes.
 const SPIFFE_BYTES_MAX: usize = 2048;
 
@@ -39,6 +41,10 @@ pub enum CertificateError {
     WeakKey,
     /// It is not signed by its own key.
     NotItsKey,
+    /// It brings a password (RFC 2985 §5.4.1) that nobody asked for, and that whoever sees it can read.
+    Password,
+    /// It asks for an extension that has to be understood, and is not (RFC 5280 §4.2).
+    UnknownCritical,
 }
 
 impl std::fmt::Display for CertificateError {
@@ -55,6 +61,10 @@ impl std::fmt::Display for CertificateError {
                 "its key is not P-256, P-384, Ed25519 or RSA of 2,048 bits"
             }
             CertificateError::NotItsKey => "it is not signed by its own key",
+            CertificateError::Password => "it has a challenge password; make it without one",
+            CertificateError::UnknownCritical => {
+                "it asks for a critical extension that is not known here"
+            }
         })
     }
 }
@@ -232,6 +242,9 @@ fn is_sha384(request: &CertReq) -> Result<bool, CertificateError> {
 fn check_asked(request: &CertReq, id: &SpiffeId) -> Result<(), CertificateError> {
     let malformed = |_| CertificateError::Malformed;
     for attribute in request.info.attributes.iter() {
+        if attribute.oid == CHALLENGE_PASSWORD {
+            return Err(CertificateError::Password);
+        }
         if attribute.oid != ExtensionReq::OID {
             continue;
         }
@@ -258,6 +271,9 @@ fn check_asked(request: &CertReq, id: &SpiffeId) -> Result<(), CertificateError>
                     if asked.key_cert_sign() || asked.crl_sign() {
                         return Err(CertificateError::TooMuch);
                     }
+                } else if extension.critical && extension.extn_id != ExtendedKeyUsage::OID {
+                    // What is not critical may be left out, and is.
+                    return Err(CertificateError::UnknownCritical);
                 }
             }
         }

@@ -127,6 +127,43 @@ fn a_request_is_for_its_own_name_and_signed_by_its_key() {
     assert_eq!(why(b"no"), Err(CertificateError::Malformed));
 }
 
+#[test]
+fn a_request_brings_no_password_and_nothing_critical_that_is_not_known() {
+    let key = KeyPair::generate().unwrap();
+    let why = |der: &[u8]| CertificateRequest::read(der, &id()).map(drop);
+    // A set of one UTF8String: "hunter2".
+    let values = b"\x31\x09\x0c\x07hunter2".to_vec();
+    let with = |oid: &'static [u64]| {
+        let attribute = rcgen::Attribute {
+            oid,
+            values: values.clone(),
+        };
+        let made = params(vec![]).serialize_request_with_attributes(&key, vec![attribute]);
+        why(made.unwrap().der())
+    };
+    assert_eq!(
+        with(&[1, 2, 840, 113549, 1, 9, 7]),
+        Err(CertificateError::Password)
+    );
+    // An unstructured name says nothing.
+    assert_eq!(with(&[1, 2, 840, 113549, 1, 9, 2]), Ok(()));
+    for (is_critical, read) in [
+        (true, Err(CertificateError::UnknownCritical)),
+        (false, Ok(())),
+    ] {
+        let mut extension =
+            rcgen::CustomExtension::from_oid_content(&[1, 3, 6, 1, 4, 1, 99999, 1], vec![5, 0]);
+        extension.set_criticality(is_critical);
+        let mut asked = params(vec![]);
+        asked.custom_extensions = vec![extension];
+        assert_eq!(why(&request(&asked)), read);
+    }
+    let mut client = params(vec![]);
+    client.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
+    client.distinguished_name = rcgen::DistinguishedName::new();
+    assert_eq!(why(&request(&client)), Ok(()));
+}
+
 /// Requests that OpenSSL writes: a weak key, a key of RSA, and one that asks for the rights of an authority.
 #[test]
 fn keys_of_all_taken_kinds_sign_their_requests() {

@@ -3,7 +3,7 @@
 //! What is read here is not trusted yet: [`SignedText::verify`] says whether a key signed it. It refuses `none` and symmetric
 //! algorithms, `crit`, and headers that bring or name a key, but for the `jwk` of a DPoP proof.
 
-use base::{Json, JsonKind};
+use base::{Json, JsonKind, JsonValue};
 
 use crate::jose::{JWS_BYTES_MAX, JoseError, base64url, needed, strict_object, string};
 use crate::public_key::{JwsAlgorithm, PublicKey};
@@ -131,6 +131,8 @@ fn read_header(text: &[u8], header_key: HeaderKey) -> Result<JwsHeader, JoseErro
 #[derive(Clone, Debug, Default)]
 pub struct KeySet {
     keys: Vec<(Option<String>, PublicKey)>,
+    /// What was left out, as the operator is told: the id of the key, and why it cannot be used.
+    left_out: Vec<String>,
 }
 
 /// Most keys of one set.
@@ -143,36 +145,45 @@ impl KeySet {
     pub fn of(keys: impl IntoIterator<Item = (Option<String>, PublicKey)>) -> KeySet {
         KeySet {
             keys: keys.into_iter().take(KEY_SET_MAX).collect(),
+            left_out: Vec::new(),
         }
     }
 
-    /// Reads a JWK set (RFC 7517 §5). Keys that are of no use here are left out, as it asks; private ones are not.
+    /// Reads a JWK set (RFC 7517 §5). Keys that are of no use here are left out, as it asks, and so is a private or symmetric
+    /// one, which others may have: the good ones beside it stay good.
     ///
     /// # Errors
-    /// [`JoseError`]: the text is no set, has more than 64 keys, none that can be used, or a private one.
+    /// [`JoseError`]: the text is no set, has more than 64 keys, or none that can be used.
     pub fn read(text: &[u8]) -> Result<KeySet, JoseError> {
         if text.len() > KEY_SET_BYTES_MAX {
             return Err(JoseError::TooLarge);
         }
         let json = strict_object(text)?;
         let listed = json.root().get("keys").ok_or(JoseError::Claim("keys"))?;
-        let mut keys = Vec::new();
+        if listed.kind() != JsonKind::Array {
+            return Err(JoseError::Claim("keys"));
+        }
+        let (mut keys, mut left_out) = (Vec::new(), Vec::new());
         for (number, jwk) in listed.items().enumerate() {
             if number >= KEY_SET_MAX {
                 return Err(JoseError::TooLarge);
             }
-            match PublicKey::from_jwk(jwk) {
-                Ok(key) => keys.push((string(jwk, "kid")?.map(|kid| kid.into_owned()), key)),
-                Err(JoseError::PrivateKey) => return Err(JoseError::PrivateKey),
-                Err(_) => {}
+            match set_member(jwk) {
+                Ok(member) => keys.push(member),
+                Err(why) => left_out.push(format!("key {} of its keys: {why}", number + 1)),
             }
         }
         match keys.is_empty() {
             true => Err(JoseError::Key(
                 "is missing: the set has none that can be used",
             )),
-            false => Ok(KeySet { keys }),
+            false => Ok(KeySet { keys, left_out }),
         }
+    }
+
+    /// Why keys of the text that was read are not in the set, by their places in it.
+    pub fn left_out(&self) -> &[String] {
+        &self.left_out
     }
 
     /// How many keys it has.
@@ -206,6 +217,16 @@ impl KeySet {
             }
         }
         Err(why)
+    }
+}
+
+/// A key of a set, with its id.
+fn set_member(jwk: JsonValue<'_>) -> Result<(Option<String>, PublicKey), JoseError> {
+    let key = PublicKey::from_jwk(jwk)?;
+    let kid = string(jwk, "kid")?.map(|kid| kid.into_owned());
+    match kid.as_ref().is_some_and(|kid| kid.len() > KID_CHARS_MAX) {
+        true => Err(JoseError::TooLarge),
+        false => Ok((kid, key)),
     }
 }
 

@@ -135,10 +135,21 @@ fn a_set_gives_the_named_key_and_never_another() {
     );
     let mut private = one.jwk();
     private["d"] = "AQ".into();
-    assert_eq!(
-        set(json!([two.jwk(), private])).err(),
-        Some(JoseError::PrivateKey)
-    );
+    // A bad key does not take the good ones with it, and is not taken.
+    let symmetric = json!({ "kty": "oct", "k": "AQ", "kid": "1" });
+    let mut unnamed = one.jwk();
+    unnamed["kid"] = 7.into();
+    let mut long = one.jwk();
+    long["kid"] = "k".repeat(KID_CHARS_MAX + 1).into();
+    let bad = [private, symmetric, unnamed, long, json!(3)];
+    let mut listed = vec![named(&two, "2")];
+    listed.extend(bad.clone());
+    let some = set(json!(listed)).unwrap();
+    assert_eq!((some.len(), some.left_out().len()), (1, bad.len()));
+    assert!(some.left_out()[0].starts_with("key 2 of its keys: "));
+    let text = one.sign(r#"{"alg":"ES256"}"#, "{}");
+    assert!(some.verify(&read(&text).unwrap()).is_err());
+    assert!(set(json!(bad)).is_err());
     assert!(set(json!([{ "kty": "future" }])).is_err());
     assert!(set(json!([])).is_err() && set(json!(1)).is_err());
     let many: Vec<Value> = (0..65).map(|_| one.jwk()).collect();

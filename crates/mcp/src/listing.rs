@@ -2,6 +2,7 @@
 //! of its items is scanned, because a model reads it as instruction.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use base::limit::TOOLS_MAX;
 use base::{Action, ItemKind, Json, Refusal, Resource, ServerItem, refusal};
@@ -113,7 +114,20 @@ pub(crate) fn judge(
 
     let mut changed = false;
     let mut kept: Vec<Cow<'_, str>> = Vec::with_capacity(items.len());
+    let twice = listed_twice(kind, &items);
     for (i, item) in items.iter().enumerate() {
+        match twice.get(&i) {
+            None => {}
+            Some(Again::Same) => {
+                changed = true;
+                continue;
+            }
+            Some(Again::Differs(name)) => {
+                withhold(passed, declared, kind, name);
+                changed = true;
+                continue;
+            }
+        }
         match judge_item(passed, declared, kind, (item, i))? {
             Some(judged) => {
                 changed |= matches!(judged, Cow::Owned(_));
@@ -138,6 +152,60 @@ pub(crate) fn judge(
             with_items(kind, rest, &kept)
         }
     }
+}
+
+/// What an item is whose name stands in the list before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Again {
+    /// What the first of its name says.
+    Same,
+    /// Something else: of two definitions nobody knows which is the server's, nor which of them a client reads.
+    Differs(String),
+}
+
+/// The items whose name a list has twice, by their places: the second of two that are the same, and all of those that
+/// differ.
+fn listed_twice(kind: ListKind, items: &[&RawValue]) -> HashMap<usize, Again> {
+    let mut by_name: HashMap<String, Vec<usize>> = HashMap::new();
+    for (at, item) in items.iter().enumerate() {
+        let members = Object::read(item.get());
+        let name = members.and_then(|members| {
+            let name = members.get(kind.key())?;
+            serde_json::from_str::<String>(name.get()).ok()
+        });
+        // What has no name is refused when it is judged.
+        if let Some(name) = name {
+            by_name.entry(name).or_default().push(at);
+        }
+    }
+    let read = |at: &usize| serde_json::from_str::<serde_json::Value>(items[*at].get()).ok();
+    let mut twice = HashMap::new();
+    for (name, places) in by_name.into_iter().filter(|(_, places)| places.len() > 1) {
+        let first = read(&places[0]);
+        let is_same = first.is_some() && places.iter().all(|at| read(at) == first);
+        match is_same {
+            true => twice.extend(places.into_iter().skip(1).map(|at| (at, Again::Same))),
+            false => {
+                let all = places.into_iter();
+                twice.extend(all.map(|at| (at, Again::Differs(name.clone()))));
+            }
+        }
+    }
+    twice
+}
+
+/// Leaves an item out, and remembers that there is one.
+fn withhold(passed: &Passed, declared: &Declared, kind: ListKind, name: &str) {
+    let server = server_of(passed).clone();
+    let named = ServerItem {
+        kind: kind.used_by().1,
+        name: name.into(),
+    };
+    tracing::warn!(
+        server = %server,
+        "the server lists two different items of one name; both are left out"
+    );
+    declared.withheld.note(&server, &named);
 }
 
 /// One definition as it may pass; nothing where it may not.
@@ -212,4 +280,28 @@ fn with_items(kind: ListKind, rest: &str, items: &[Cow<'_, str>]) -> Result<Byte
 fn invalid(kind: ListKind) -> Refusal {
     let public = format!("the server's {} is not one", kind.method());
     Refusal::new(refusal::ANSWER_INVALID, public)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_listed_twice_is_shown_once_or_not_at_all() {
+        let items = [
+            r#"{"name":"a","description":"one"}"#,
+            r#"{"name":"b","description":"x"}"#,
+            r#"{ "description": "one", "name": "a" }"#,
+            r#"{"name":"b","description":"y"}"#,
+            r#"{"name":"c"}"#,
+        ];
+        let items: Vec<&RawValue> = items
+            .iter()
+            .map(|item| serde_json::from_str(item).unwrap())
+            .collect();
+        let twice = listed_twice(ListKind::Tools, &items);
+        let differs = || Again::Differs("b".to_owned());
+        let expected = [(1, differs()), (2, Again::Same), (3, differs())];
+        assert_eq!(twice, expected.into_iter().collect());
+    }
 }

@@ -9,7 +9,7 @@ mod targets;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use base::{Permit, Refusal, limit};
+use base::{Destination, Permit, Refusal, limit, refusal};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tokio_rustls::{TlsConnector, TlsStream};
@@ -19,6 +19,7 @@ pub(crate) use targets::{DialTarget, ShelfKey};
 pub use targets::{Endpoint, EndpointError, Scheme, TargetError, Targets};
 
 use crate::h1::Stream;
+use crate::own;
 use crate::send::SendError;
 
 /// Dials a target, within `DIAL_MS_MAX` and the deadline.
@@ -56,9 +57,11 @@ async fn connect<P: Permit>(
         // Each address has its share of what is left, so that a silent one cannot use up all of it.
         let left = until.saturating_duration_since(Instant::now());
         let share = left / (addresses.len() - tried) as u32;
-        match tokio::time::timeout(share, open(target, address)).await {
+        let is_named = matches!(permit.destination(), Destination::Site(_));
+        match tokio::time::timeout(share, open(target, address, is_named)).await {
             Ok(Ok(stream)) => return Ok((stream, address.ip())),
-            Ok(Err(error)) => failure = format!("{address}: {error}"),
+            Ok(Err(OpenError::Own)) => return Err(SendError::Refused(own_place())),
+            Ok(Err(OpenError::Failed(error))) => failure = format!("{address}: {error}"),
             Err(_) => failure = format!("{address}: no answer"),
         }
     }
@@ -83,20 +86,36 @@ fn judge<P: Permit>(addresses: &[SocketAddr], permit: &P) -> Result<Vec<SocketAd
     }
 }
 
-/// Connects to one address that the permit allowed.
-async fn open(target: &DialTarget, address: SocketAddr) -> Result<Stream, String> {
-    let stream = TcpStream::connect(address)
-        .await
-        .map_err(|error| error.to_string())?;
-    stream
-        .set_nodelay(true)
-        .map_err(|error| error.to_string())?;
+/// Why there is no connection to an address.
+enum OpenError {
+    /// It ends in this process.
+    Own,
+    Failed(String),
+}
+
+fn own_place() -> Refusal {
+    let public = "the address is one at which this gateway listens itself";
+    Refusal::new(refusal::ADDRESS, public)
+}
+
+/// Connects to one address that the permit allowed. One that an agent named is none of this process' own.
+async fn open(
+    target: &DialTarget,
+    address: SocketAddr,
+    is_named: bool,
+) -> Result<Stream, OpenError> {
+    let failed = |error: std::io::Error| OpenError::Failed(error.to_string());
+    let stream = TcpStream::connect(address).await.map_err(failed)?;
+    if is_named && own::is_own(&stream) {
+        return Err(OpenError::Own);
+    }
+    stream.set_nodelay(true).map_err(failed)?;
     let Some(tls) = &target.tls else {
         return Ok(Stream::Tcp(stream));
     };
     let connector = TlsConnector::from(tls.config());
     let stream = connector.connect(tls.server.clone(), stream).await;
-    let stream = stream.map_err(|error| format!("TLS: {error}"))?;
+    let stream = stream.map_err(|error| OpenError::Failed(format!("TLS: {error}")))?;
     Ok(Stream::Tls(Box::new(TlsStream::Client(stream))))
 }
 
@@ -105,7 +124,7 @@ mod tests {
     use std::cell::RefCell;
     use std::net::Ipv4Addr;
 
-    use base::{CallId, Destination, Name, refusal};
+    use base::{CallId, Name};
 
     use super::*;
 

@@ -15,6 +15,7 @@ pub mod h1;
 mod intercept;
 pub mod mutual;
 pub mod origin;
+mod own;
 mod pool;
 mod send;
 pub mod sse;

@@ -11,7 +11,7 @@ use base::limit::{ARGUMENTS_DECLARED_MAX, POLICIES_MAX};
 use cedar_policy::{Effect, Policy, PolicyId, PolicySet, Schema, ValidationMode, Validator};
 
 use crate::class::Named;
-use crate::problem::{Problem, position};
+use crate::problem::{Problem, position, say_meant_actions};
 use crate::reads::Reads;
 use crate::schema::{declarable, schema_text};
 use crate::scope::Scope;
@@ -79,6 +79,7 @@ pub(crate) fn load(
         );
         problems.push(Problem::at(source.file, source.text, 0, message));
     }
+    say_meant_actions(&mut problems, lanes);
     if problems.is_empty() {
         Ok(Loaded {
             schema,

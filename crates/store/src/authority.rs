@@ -265,7 +265,7 @@ impl AuthorityFiles {
 fn read_file(path: &Path) -> Result<String, AuthorityError> {
     use std::io::Read;
     let mut text = String::new();
-    std::fs::File::open(path)
+    crate::plain::open_plain(path)
         .and_then(|file| file.take(FILE_BYTES_MAX).read_to_string(&mut text))
         .map_err(|error| AuthorityError::Io(path.to_owned(), error))?;
     Ok(text)

@@ -2,22 +2,23 @@
 //!
 //! It is one file of the state folder, written whole or not at all. Whoever changes it holds a lock and reads first, so that
 //! processes which share a state folder do not undo each other's changes. Its epoch grows with each change. It keeps the hashes
-//! of keys and invites, and never one itself. A file that is damaged is an error, never an empty directory: that would forget
-//! what was revoked.
+//! of keys and invites, and never one itself. A file that is damaged, or that was there and is not, is an error, never an empty
+//! directory: that would forget what was revoked. That it was there stands in the file that is locked.
 
 mod book;
 mod entries;
 
 use std::fmt;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use base::Refusal;
 use base::refusal::DIRECTORY_FAILED;
 
 use crate::disk::{Disk, FileDisk};
+use crate::plain::open_plain;
 
 pub use book::{NewInvite, Redeemed};
 pub use entries::{
@@ -40,6 +41,8 @@ pub const INVITE_TRIES_MAX: u32 = 5;
 
 const FILE: &str = "directory.json";
 const LOCK: &str = "directory.lock";
+/// What stands in the locked file once a directory was kept.
+const BEGUN: &[u8] = b"directory.json was begun, and belongs beside this file\n";
 
 /// The directory of one state folder.
 #[derive(Clone, Debug)]
@@ -87,11 +90,9 @@ impl DirectoryFile {
         let path = self.dir.join(FILE);
         let mut bytes = Vec::new();
         let limit = DIRECTORY_BYTES_MAX as u64 + 1;
-        let read = match std::fs::File::open(&path) {
+        let read = match open_plain(&path) {
             Ok(file) => file.take(limit).read_to_end(&mut bytes),
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                return Ok(DirectoryBook::default());
-            }
+            Err(error) if error.kind() == ErrorKind::NotFound => return self.empty(path),
             Err(error) => Err(error),
         };
         read.map_err(|error| DirectoryError::Io(path.clone(), error))?;
@@ -101,6 +102,23 @@ impl DirectoryFile {
         }
         serde_json::from_slice(&bytes)
             .map_err(|error| DirectoryError::Damaged(path, error.to_string()))
+    }
+
+    /// A directory in which nothing was ever kept.
+    fn empty(&self, path: PathBuf) -> Result<DirectoryBook, DirectoryError> {
+        let lock = self.dir.join(LOCK);
+        match std::fs::metadata(&lock) {
+            Ok(of) if of.len() > 0 => {
+                let lock = lock.display();
+                let what = format!(
+                    "it was kept here, and is gone (whoever wants to begin without all who were enrolled and revoked removes {lock} too)"
+                );
+                Err(DirectoryError::Damaged(path, what))
+            }
+            Ok(_) => Ok(DirectoryBook::default()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(DirectoryBook::default()),
+            Err(error) => Err(DirectoryError::Io(lock, error)),
+        }
     }
 
     /// Changes the directory, with no other process in between, and gives it as it is then. Nothing is written where
@@ -118,7 +136,7 @@ impl DirectoryFile {
             Refusal::new(DIRECTORY_FAILED, "the directory cannot be changed")
                 .with_private(error.to_string())
         };
-        let _lock = self.lock().map_err(failed)?;
+        let lock = self.lock().map_err(failed)?;
         let mut book = self.read().map_err(failed)?;
         let (before, epoch) = (book.clone(), book.epoch);
         let answer = change(&mut book)?;
@@ -127,10 +145,11 @@ impl DirectoryFile {
         }
         book.epoch = epoch.max(known_epoch).saturating_add(1);
         self.write(&book).map_err(failed)?;
+        self.mark(&lock).map_err(failed)?;
         Ok((book, answer))
     }
 
-    fn lock(&self) -> Result<impl Sized, DirectoryError> {
+    fn lock(&self) -> Result<File, DirectoryError> {
         let path = self.dir.join(LOCK);
         let failed = |error| DirectoryError::Io(path.clone(), error);
         let mut options = OpenOptions::new();
@@ -139,6 +158,16 @@ impl DirectoryFile {
         rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)
             .map_err(|error| failed(error.into()))?;
         Ok(file)
+    }
+
+    /// Remembers that there is a directory, so that it is missed where it is not.
+    fn mark(&self, lock: &File) -> Result<(), DirectoryError> {
+        let failed = |error| DirectoryError::Io(self.dir.join(LOCK), error);
+        if lock.metadata().map_err(failed)?.len() > 0 {
+            return Ok(());
+        }
+        lock.write_all_at(BEGUN, 0).map_err(failed)?;
+        lock.sync_all().map_err(failed)
     }
 
     fn write(&self, book: &DirectoryBook) -> Result<(), DirectoryError> {

@@ -9,6 +9,8 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use crate::plain::open_plain;
+
 pub use memory::{Fault, MemoryDisk, Op};
 
 mod memory;
@@ -113,7 +115,7 @@ impl Disk for FileDisk {
     }
 
     fn read(&self, name: &str, offset: u64) -> io::Result<Box<dyn Read + Send>> {
-        let mut file = File::open(self.dir.join(name))?;
+        let mut file = open_plain(&self.dir.join(name))?;
         file.seek(SeekFrom::Start(offset))?;
         Ok(Box::new(io::BufReader::with_capacity(256 << 10, file)))
     }

@@ -4,7 +4,7 @@
 //! by a new one.
 
 use std::fmt;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,6 +17,7 @@ use crate::disk::FileDisk;
 use crate::log::{Log, LogError, LogSettings, Witness, append_once, origin_of};
 use crate::note::is_key_name;
 use crate::pins::{Pins, PinsError};
+use crate::plain::{open_plain, tell_loose};
 use crate::runs::{KeptRun, RunFiles};
 use crate::tasks::TaskOwners;
 
@@ -24,6 +25,10 @@ use crate::tasks::TaskOwners;
 const LOG: &str = "log";
 /// The file that keeps what logs are called that begin here.
 const ORIGIN: &str = "origin";
+/// The mode of files with secrets.
+const OWNER_ALONE: u32 = 0o600;
+/// Largest part of a file with one key that is read, in bytes.
+const KEY_FILE_BYTES_MAX: u64 = 4 << 10;
 /// Random bytes in it.
 const ORIGIN_BYTES: usize = 8;
 
@@ -83,7 +88,7 @@ impl State {
             aws_lc_rs::rand::fill(&mut key).ok()?;
             Some(Digest(key).to_string())
         };
-        let text = Secret::new(made_once(path, 0o600, make)?);
+        let text = Secret::new(made_once(path, OWNER_ALONE, make)?);
         let key = Digest::from_hex(text.expose().trim());
         Ok(key.ok_or(KeyError::Damaged)?.0)
     }
@@ -213,7 +218,7 @@ fn made_once(
     mode: u32,
     make: impl Fn() -> Option<String>,
 ) -> Result<String, KeyError> {
-    match std::fs::read_to_string(path) {
+    match read_small(path, mode) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let text = make().ok_or(KeyError::NoRandom)?;
             match make_file(path, mode, &text) {
@@ -226,6 +231,17 @@ fn made_once(
         }
         read => read.map_err(KeyError::Io),
     }
+}
+
+/// The text of a small file. That others may read a secret is told.
+fn read_small(path: &Path, mode: u32) -> io::Result<String> {
+    let file = open_plain(path)?;
+    if mode == OWNER_ALONE {
+        tell_loose(path, &file);
+    }
+    let mut text = String::new();
+    file.take(KEY_FILE_BYTES_MAX).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 /// Makes a new file of one line. It is written under a name of its own until it is whole, for another process may be

@@ -17,6 +17,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use base::Name;
 use serde::{Deserialize, Serialize};
 
+use crate::plain::open_plain;
+
 /// The file, in the state folder.
 pub(crate) const FILE: &str = "tasks.jsonl";
 /// Tasks and contexts of one agent that are remembered; the oldest make room.
@@ -258,7 +260,7 @@ fn write_anew(path: &Path, lines: &[ClaimLine]) -> io::Result<File> {
 
 fn read(path: &Path) -> io::Result<TaskBook> {
     let mut book = TaskBook::default();
-    let file = match File::open(path) {
+    let file = match open_plain(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(book),
         Err(error) => return Err(error),

@@ -1,6 +1,6 @@
 //! What agents can do in this lane, and how policies see it.
 
-use base::{Action, Entity, Lane, Resource, ScanAs, Site};
+use base::{Action, Entity, Lane, Refusal, Resource, ScanAs, Site, refusal};
 
 /// Labels of a host whose domains policies can name; of a longer one the last so many, and itself.
 const DOMAINS_MAX: usize = 16;
@@ -41,6 +41,63 @@ pub fn of_method(method: &str) -> &'static Action {
         "GET" | "HEAD" | "OPTIONS" => &GET,
         _ => &SEND,
     }
+}
+
+/// Methods that HTTP registers (RFC 9110 §16.1.1 and IANA's registry, 2026-11), but for those that a proxy must not carry.
+/// Any other token could say anything, and no site needs one.
+const METHODS: &[&str] = &[
+    "ACL",
+    "BASELINE-CONTROL",
+    "BIND",
+    "CHECKIN",
+    "CHECKOUT",
+    "COPY",
+    "DELETE",
+    "GET",
+    "HEAD",
+    "LABEL",
+    "LINK",
+    "LOCK",
+    "MERGE",
+    "MKACTIVITY",
+    "MKCALENDAR",
+    "MKCOL",
+    "MKREDIRECTREF",
+    "MKWORKSPACE",
+    "MOVE",
+    "OPTIONS",
+    "ORDERPATCH",
+    "PATCH",
+    "POST",
+    "PROPFIND",
+    "PROPPATCH",
+    "PUT",
+    "QUERY",
+    "REBIND",
+    "REPORT",
+    "SEARCH",
+    "UNBIND",
+    "UNCHECKOUT",
+    "UNLINK",
+    "UNLOCK",
+    "UPDATE",
+    "UPDATEREDIRECTREF",
+    "VERSION-CONTROL",
+];
+
+/// Refuses methods that are not carried: TRACE, by which a site gives back fields that were put in (RFC 9110 §9.3.8), CONNECT
+/// in a tunnel, and what HTTP does not register.
+///
+/// # Errors
+/// `web.unsupported`.
+pub(crate) fn check_method(method: &str) -> Result<(), Refusal> {
+    let public = match method {
+        _ if METHODS.contains(&method) => return Ok(()),
+        "TRACE" => "TRACE is not carried: the site would give back the fields of the request",
+        "CONNECT" => "there is no CONNECT inside of a tunnel",
+        _ => "the method is none that HTTP registers",
+    };
+    Err(Refusal::new(refusal::WEB_UNSUPPORTED, public))
 }
 
 const fn of_site(name: &'static str, method: &'static str) -> Action {

@@ -187,18 +187,39 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// What a field of a request says to the judge. Basic credentials with a placeholder in them are no secret, whatever their
-/// form, so that what stands inside is judged.
+/// What a field of a request says to the judge. A login in `Authorization` is where it belongs, so that what the agent sends
+/// there is judged as in any other field: without its scheme, Basic out of its coding. A placeholder in Basic's coding stands
+/// where its value goes, in each field that is a credential's.
 pub(crate) fn judged_as<'f>(
     credentials: &[SiteCredential],
     name: &HeaderName,
     value: &'f HeaderValue,
 ) -> Cow<'f, [u8]> {
-    let inside = basic(value.as_bytes()).filter(|inside| {
+    let value = value.as_bytes();
+    let is_login = *name == AUTHORIZATION;
+    let inside = basic(value).filter(|inside| {
         let mut are_its = credentials.iter().filter(|of| of.field == *name);
-        are_its.any(|of| memchr::memmem::find(inside, of.placeholder.as_bytes()).is_some())
+        is_login
+            || are_its.any(|of| memchr::memmem::find(inside, of.placeholder.as_bytes()).is_some())
     });
-    inside.map_or(Cow::Borrowed(value.as_bytes()), Cow::Owned)
+    match inside {
+        Some(inside) => Cow::Owned(inside),
+        None if is_login => Cow::Borrowed(without_scheme(value)),
+        None => Cow::Borrowed(value),
+    }
+}
+
+/// What stands behind the scheme of a login (RFC 9110 §11.4); all of it where that is nothing. Basic whose coding cannot be
+/// undone keeps its scheme, by which the scan knows it.
+fn without_scheme(value: &[u8]) -> &[u8] {
+    let Some(end) = value.iter().position(|byte| *byte == b' ') else {
+        return value;
+    };
+    let (scheme, rest) = (&value[..end], value[end..].trim_ascii());
+    match rest.is_empty() || scheme.eq_ignore_ascii_case(b"basic") {
+        true => value,
+        false => rest,
+    }
 }
 
 /// Puts the values in, and gives what has to be taken out of the answer.
@@ -450,6 +471,22 @@ mod tests {
         let judged = |name| judged_as(&[credential()], name, &sent).into_owned();
         assert_eq!(judged(&AUTHORIZATION), b"x:weir-credential-github");
         assert_eq!(judged(&http::header::COOKIE), coded.as_bytes());
+        for (sent, is_judged) in [
+            ("Bearer abc.def", "abc.def"),
+            ("token  abc", "abc"),
+            ("Digest username=\"a\", b=c", "username=\"a\", b=c"),
+            ("Basic YTpi", "a:b"),
+            ("basic %%%", "basic %%%"),
+            ("abc", "abc"),
+            ("Bearer ", "Bearer "),
+        ] {
+            let sent: HeaderValue = sent.parse().unwrap();
+            assert_eq!(judged_as(&[], &AUTHORIZATION, &sent), is_judged.as_bytes());
+            assert_eq!(
+                judged_as(&[], &http::header::COOKIE, &sent),
+                sent.as_bytes()
+            );
+        }
         let own = Some("Bearer mine");
         assert_eq!(
             to("https://api.example.com/x", "dev", own),

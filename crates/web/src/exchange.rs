@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::record::CallEnd;
-use base::{Action, CallId, Json, Refusal, Resource, refusal};
+use base::{Action, CallId, Json, JsonValue, Refusal, Resource, refusal};
 use bytes::{Bytes, BytesMut};
 use gate::{Call, CallEnding, Channel, ContentPart, PartContent, Passed, Role};
 use http::Method;
@@ -25,6 +25,7 @@ use crate::binary;
 use crate::bounds::AgentPlace;
 use crate::credentials::{self, Scrub};
 use crate::decode::{self, Coding, CodingFault};
+use crate::fields;
 use crate::lane::{Caller, WebLane};
 use crate::meter::{SiteDecision, SiteWay};
 use crate::reverse::ReverseService;
@@ -46,7 +47,8 @@ const NOT_SENT: &[HeaderName] = &[
     TRANSFER_ENCODING,
     UPGRADE,
 ];
-const NOT_SENT_EITHER: &[&str] = &["keep-alive", "proxy-connection"];
+/// `trailer` announces what is not sent: what came behind a body is dropped.
+const NOT_SENT_EITHER: &[&str] = &["keep-alive", "proxy-connection", "trailer"];
 /// Codings that are undone as they come, for `Accept-Encoding`.
 const CODINGS: &[&str] = &["gzip", "x-gzip", "deflate", "br", "identity", "*"];
 
@@ -257,7 +259,9 @@ impl WebLane {
         let fields = asked.fields.iter();
         let fields = fields.map(|(name, value)| credentials::judged_as(credentials, name, value));
         let fields: Vec<_> = fields.collect();
-        let content = parts(asked, &fields, read.content());
+        let together = fields::together(&asked.fields, &fields);
+        let together = Json::read(together.as_bytes()).map_err(|_| unreadable())?;
+        let content = parts(asked, &fields, read.content(), together.root());
         let call = Call {
             content: &content,
             ..call
@@ -267,6 +271,13 @@ impl WebLane {
         let passed = passed?;
         if matches!(read, ReadBody::Binary(_)) && passed.redacted(asked.fields.len()).is_some() {
             let refusal = binary::in_binary();
+            end(passed, CallEnd::Refused, 0, 0, Some(&refusal));
+            return Err(refusal);
+        }
+        if fields::are_refused(&passed, asked.fields.len(), content.len() - 1) {
+            let public =
+                "a secret stands in the names of fields, or goes from one field on in the next";
+            let refusal = Refusal::new(refusal::SECRET, public);
             end(passed, CallEnd::Refused, 0, 0, Some(&refusal));
             return Err(refusal);
         }
@@ -534,14 +545,16 @@ fn parts<'a>(
     asked: &'a SiteRequest,
     fields: &'a [Cow<'a, [u8]>],
     body: PartContent<'a>,
+    together: JsonValue<'a>,
 ) -> Vec<ContentPart<'a>> {
-    let mut content = Vec::with_capacity(asked.fields.len() + 3);
+    let mut content = Vec::with_capacity(asked.fields.len() + 4);
     let url = |url| ContentPart {
         role: Role::Argument,
         path: "url",
         content: PartContent::Url(url),
     };
-    let fields = asked.fields.keys().zip(fields);
+    // Each value, also where a name stands there twice.
+    let fields = asked.fields.iter().map(|(name, _)| name).zip(fields);
     let fields = fields.map(|(name, value)| ContentPart {
         role: Role::Header,
         path: name.as_str(),
@@ -565,7 +578,17 @@ fn parts<'a>(
             content.extend(asked.url.other().map(url));
         }
     }
+    content.push(ContentPart {
+        role: Role::Header,
+        path: "fields",
+        content: PartContent::Json(together),
+    });
     content
+}
+
+/// What was written here cannot be read here.
+fn unreadable() -> Refusal {
+    Refusal::new(refusal::FAILED, "the fields cannot be judged")
 }
 
 /// Fields and body as they are to be sent: what the scan redacted is replaced.

@@ -15,6 +15,7 @@ mod credentials;
 mod decode;
 mod exchange;
 mod fetch;
+mod fields;
 pub mod fuzzing;
 mod html;
 mod lane;

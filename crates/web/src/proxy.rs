@@ -20,7 +20,7 @@ use net::{
     TunnelEnd, TunnelStop,
 };
 
-use crate::actions::{GET, SEND, TUNNEL};
+use crate::actions::{GET, SEND, TUNNEL, check_method};
 use crate::answer::{back, ended};
 use crate::exchange::{SiteRequest, end, of_send, read_body};
 use crate::lane::{Caller, Intercept, PROOF, WebLane};
@@ -157,6 +157,7 @@ impl ProxyRequest<'_> {
     /// What a request asks, with as much of its body as is judged whole.
     async fn asked(&self, request: &mut Request) -> Result<SiteRequest, Refusal> {
         let head = &request.head;
+        check_method(head.method.as_str())?;
         let uri = &head.uri;
         let text = match &self.service.inside {
             None if uri.scheme().is_none() => {

@@ -18,7 +18,7 @@ use http::header::{
 use http::uri::PathAndQuery;
 use net::{Request, Response, Service};
 
-use crate::actions::GET;
+use crate::actions::{GET, check_method};
 use crate::answer::back;
 use crate::credentials::Scrub;
 use crate::exchange::{SiteRequest, end, read_body};
@@ -100,6 +100,7 @@ impl ReverseRequest {
     /// What a request asks of the service, with as much of its body as is judged whole.
     async fn asked(&self, request: &mut Request) -> Result<SiteRequest, Refusal> {
         let head = &request.head;
+        check_method(head.method.as_str())?;
         if head.uri.scheme().is_some() {
             let public = "this is a service's own address; ask it for a path";
             return Err(Refusal::new(refusal::WEB_URL, public));

@@ -9,6 +9,7 @@
 
 pub(crate) mod access;
 pub(crate) mod actions;
+pub(crate) mod body;
 pub(crate) mod break_glass;
 pub(crate) mod openapi;
 pub(crate) mod shapes;

@@ -12,6 +12,7 @@ use net::{Body, Drain, EdgeShared, Request, Response, origin};
 use store::log::Log;
 
 use crate::admin::access::AdminAccess;
+use crate::admin::body::json_bytes;
 use crate::admin::shapes::{StopsBody, StopsView};
 use crate::admin::{AdminActor, openapi};
 use crate::health::{self, Health};
@@ -337,7 +338,7 @@ impl Routes {
     /// Says what is stopped, once it is what the operator wants: PUT names all of it, DELETE lifts it.
     async fn stops(&self, mut request: Request) -> Result<Response, Refusal> {
         let wanted = match request.head.method {
-            Method::PUT => Some(wanted_stops(&request.body().await?)?),
+            Method::PUT => Some(wanted_stops(&json_bytes(&mut request).await?)?),
             Method::DELETE => Some(gate::Stops::default()),
             _ => None,
         };

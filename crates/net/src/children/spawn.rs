@@ -38,7 +38,7 @@ pub fn spawn<P: Permit>(
     let (mut child, stdin, ward) = start(command)?;
     let stdout = child.stdout.take().expect("stdout is piped");
     if let Some(stderr) = child.stderr.take() {
-        errors::log(stderr, command);
+        errors::log(stderr, command, permit.line_mask());
     }
     let (listening, deaf) = oneshot::channel();
     let (exited, exit) = watch::channel(None);

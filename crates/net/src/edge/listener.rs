@@ -67,7 +67,9 @@ fn bound(address: SocketAddr, shares: bool) -> io::Result<Socket> {
 
 /// Lets a reserved socket listen. One that listens already goes on.
 fn open(listener: &std::net::TcpListener) -> io::Result<()> {
-    SockRef::from(listener).listen(BACKLOG)
+    SockRef::from(listener).listen(BACKLOG)?;
+    crate::own::note(listener);
+    Ok(())
 }
 
 impl Listener {

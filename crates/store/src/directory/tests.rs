@@ -255,3 +255,30 @@ fn changes_at_once_are_all_kept_and_one_invite_has_one_winner() {
     let book = file.read().unwrap();
     assert_eq!((book.agents.len(), book.epoch), (9, 10));
 }
+
+#[test]
+fn a_directory_that_was_there_is_missed() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = DirectoryFile::of_state(dir.path());
+    assert!(file.read().unwrap().agents.is_empty());
+    // A change that is refused keeps nothing, so that nothing is missed.
+    let no: Result<_, Refusal> = file.change(0, |_| -> Result<(), Refusal> {
+        Err(Refusal::new(DIRECTORY_FAILED, "no"))
+    });
+    assert!(no.is_err() && file.read().unwrap().agents.is_empty());
+    let build = name("build");
+    file.change(0, |book| book.invite(&invite(&build, 1)))
+        .unwrap();
+    let kept = std::fs::read(dir.path().join(FILE)).unwrap();
+    std::fs::remove_file(dir.path().join(FILE)).unwrap();
+    let said = file.read().unwrap_err().to_string();
+    assert!(said.contains("is gone") && said.contains(LOCK), "{said}");
+    let change = file.change(0, |book| book.invite(&invite(&build, 2)));
+    assert_eq!(code(change), "identity.directory_failed");
+    // A good copy is put back, or all of it is forgotten on purpose.
+    std::fs::write(dir.path().join(FILE), kept).unwrap();
+    assert_eq!(file.read().unwrap().invites.len(), 1);
+    std::fs::remove_file(dir.path().join(FILE)).unwrap();
+    std::fs::remove_file(dir.path().join(LOCK)).unwrap();
+    assert!(file.read().unwrap().invites.is_empty());
+}

@@ -5,7 +5,7 @@
 //! an error, never an empty book: that would trust whatever comes next.
 
 use std::fmt;
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -15,6 +15,7 @@ use base::limit::PINS_FILE_BYTES_MAX;
 
 use super::book::Book;
 use crate::disk::{Disk, FileDisk};
+use crate::plain::open_plain;
 
 /// The folder of the pins, in the state folder.
 pub(crate) const FOLDER: &str = "pins";
@@ -91,7 +92,7 @@ impl Folder {
         let path = self.path(server);
         let mut bytes = Vec::new();
         let limit = PINS_FILE_BYTES_MAX as u64 + 1;
-        let read = match File::open(&path) {
+        let read = match open_plain(&path) {
             Ok(file) => file.take(limit).read_to_end(&mut bytes),
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Book::default()),
             Err(error) => Err(error),

@@ -23,7 +23,7 @@ const FILE_BYTES_MAX: u64 = 4096;
 pub(crate) fn open(state: &Path) -> Result<(Digest, Option<Secret>), String> {
     let path = file(state);
     let failed = |error: io::Error| format!("{}: {error}", path.display());
-    match OpenOptions::new().read(true).open(&path) {
+    match store::open_plain(&path) {
         Ok(file) => {
             let mut text = String::new();
             file.take(FILE_BYTES_MAX)

@@ -93,6 +93,7 @@ pub(crate) struct InviteView {
 
 /// What an invite is to be.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct InviteBody {
     /// The agent's name.
     #[schemars(regex(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"))]
@@ -122,6 +123,7 @@ pub(crate) struct InviteMade {
 
 /// What a key is to be.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct KeyBody {
     /// Of an agent that is made with it.
     #[schemars(length(max = 64))]

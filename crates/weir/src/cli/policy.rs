@@ -386,7 +386,9 @@ fn unknown<T: ToString>(what: &str, given: &str, known: impl Iterator<Item = T>)
         true => format!("The configuration has no {what}."),
         false => format!("There are: {}.", known.join(", ")),
     };
-    Failure::new(format!("there is no {what} {given:?}"), help)
+    let near = base::near::meant(given, known.iter().map(String::as_str));
+    let near = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
+    Failure::new(format!("there is no {what} {given:?}{near}"), help)
 }
 
 fn word(decision: &Decision) -> &'static str {

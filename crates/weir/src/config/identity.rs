@@ -194,7 +194,12 @@ fn issuer(name: &str, written: &IssuerSection, at: &Key, check: &mut Check<'_>) 
         let text = check.text(&file.0, KEYS_BYTES_MAX);
         let text = check.good(at, text)?;
         match KeySet::read(text.as_bytes()) {
-            Ok(_) => Some(text),
+            Ok(set) => {
+                for why in set.left_out() {
+                    check.warn(at, format!("is used without {why}"));
+                }
+                Some(text)
+            }
             Err(error) => {
                 check.say(at, format!("is no JWK set that can be used: {error}"));
                 None

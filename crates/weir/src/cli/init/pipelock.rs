@@ -29,6 +29,13 @@ const SECRETS_BYTES_MAX: usize = 1 << 20;
 /// The mode of files with values that nobody else should read.
 const OWNER_ALONE: u32 = 0o600;
 
+/// What stands at the end of a configuration whose agents may speak A2A; the file taken over names no agent of others.
+const A2A_EXAMPLE: &str = "
+# Agents of others that speak A2A, each by a name of your own; docs/a2a.md:
+# a2a:
+#   helper: { url: 'https://helper.example/a2a' }
+";
+
 impl Init {
     /// A configuration that does what Pipelock's does.
     pub(super) fn take_pipelock(&self, file: &Path) -> Ended {
@@ -144,6 +151,9 @@ fn config_text(converted: &Converted, agents: Value) -> String {
     }
     for (key, value) in &sections {
         yaml(&mut text, key, value, 0);
+    }
+    if converted.has_a2a {
+        text.push_str(A2A_EXAMPLE);
     }
     text
 }
@@ -292,6 +302,8 @@ agents:
   ci: { mode: strict, api_allowlist: [registry.example], source_cidrs: [10.0.0.0/8] }
   free: { mode: balanced }
   '*bad*': {}
+reverse_proxy: { enabled: true, listen: ':8890', upstream: 'http://10.0.0.7:7899/api/' }
+a2a_scanning: { enabled: true, action: warn, detect_card_drift: true, scan_raw_parts: false, max_contexts: 10 }
 kill_switch: { enabled: true }
 airlock: { enabled: true }
 newer_than_this: { key: hunter2 }
@@ -305,6 +317,12 @@ newer_than_this: { key: hunter2 }
         assert!(settings.web.intercept.is_some() && settings.web.socket.is_binary);
         assert!(settings.agents.len() == 2, "{text}");
         assert!(!text.contains("canary-0123456789") && !format!("{report:?}").contains("hunter2"));
+        let service = &settings.web.reverse[0];
+        assert_eq!(
+            (&*service.told.origin, &*service.told.base),
+            ("http://10.0.0.7:7899", "/api")
+        );
+        assert_eq!(service.addresses.len(), 1);
         let keys = |all: &[Told]| all.iter().map(|told| told.key.clone()).collect::<Vec<_>>();
         let without = keys(&report.without);
         for key in [
@@ -356,6 +374,14 @@ newer_than_this: { key: hunter2 }
             "agents.ci.mode",
             "agents.ci.source_cidrs",
             "agents.free.mode",
+            "reverse_proxy.enabled",
+            "reverse_proxy.listen",
+            "reverse_proxy.upstream",
+            "a2a_scanning.enabled",
+            "a2a_scanning.action",
+            "a2a_scanning.detect_card_drift",
+            "a2a_scanning.scan_raw_parts",
+            "a2a_scanning.max_contexts",
         ] {
             assert!(told.contains(&key), "{key}: {told:?}");
         }
@@ -372,6 +398,11 @@ newer_than_this: { key: hunter2 }
             "mode: 7\napi_allowlist: nothing\nagents: []\ndlp: { patterns: { a: b } }\n",
             "fetch_proxy: { monitoring: { max_url_length: 9999999, blocklist: ['*', '%%', 'a b'] } }\n",
             "api_allowlist: ['*.pastebin.com', pastebin.com]\n",
+            "reverse_proxy: { enabled: true }\n",
+            "reverse_proxy: { enabled: true, listen: ':8888', upstream: 'http://wiki.internal:9000' }\n",
+            "reverse_proxy: { enabled: true, listen: 'localhost:8890', upstream: 'http://u:p@x/?a=b' }\n",
+            "reverse_proxy: { enabled: true, listen: nonsense, upstream: 'https://[fd00::7]/' }\n",
+            "mcp_tool_scanning: { detect_drift: false }\na2a_scanning: { enabled: false, detect_card_drift: true }\n",
         ] {
             checked(text);
         }

@@ -12,13 +12,14 @@ use store::directory::{
 };
 
 use crate::admin::AdminActor;
+use crate::admin::body::json_object;
 use crate::admin::shapes::{
     AgentList, AgentView, CredentialView, InviteMade, InviteView, KeyMade, RevokedCredentials,
 };
 
 use super::enrol::{INVITE_PREFIX, invite_digest};
 use super::shared::IdentityShared;
-use super::{Asked, answer, json_body};
+use super::{Asked, answer};
 
 const HOUR_MS: u64 = 3_600_000;
 /// Longest life of an invite, in hours.
@@ -40,7 +41,10 @@ pub(super) async fn serve(shared: &IdentityShared, asked: Asked<'_>) -> Result<R
         (&Method::GET, [name]) => show(shared, name),
         (&Method::POST, [name, "keys"]) => new_key(shared, &by, name, asked.request).await,
         (&Method::DELETE, [name, "credentials", id]) => remove(shared, &by, name, id).await,
-        (&Method::POST, [name, verb]) => set_state(shared, &by, name, verb).await,
+        (&Method::POST, [name, verb]) => {
+            json_object(asked.request, &[]).await?;
+            set_state(shared, &by, name, verb).await
+        }
         _ => Err(Refusal::new(
             refusal::METHOD,
             "this route has no such method",
@@ -140,7 +144,7 @@ fn changeable(shared: &IdentityShared, name: &str) -> Result<Name, Refusal> {
     let read = Name::new(name).ok_or_else(|| {
         Refusal::new(
             refusal::IDENTITY_INVALID,
-            "the name of an agent is a-z, 0-9 and -",
+            "the name of an agent is 1 to 64 of a-z A-Z 0-9 . _ -, the first a letter or a digit",
         )
     })?;
     let (configured, _) = shared.known.agents();
@@ -168,6 +172,18 @@ fn hours(body: &Value, name: &str, most: u64) -> Result<Option<u64>, Refusal> {
     }
 }
 
+/// Whether a member of a body is true; it is not where it is not there.
+fn switch(body: &Value, name: &str) -> Result<bool, Refusal> {
+    match &body[name] {
+        Value::Null => Ok(false),
+        Value::Bool(is_on) => Ok(*is_on),
+        _ => {
+            let public = format!("{name} has to be true or false");
+            Err(Refusal::new(refusal::IDENTITY_INVALID, public))
+        }
+    }
+}
+
 fn random() -> Result<[u8; 32], Refusal> {
     let mut random = [0; 32];
     aws_lc_rs::rand::fill(&mut random)
@@ -181,7 +197,8 @@ async fn invite(
     by: &str,
     request: &mut Request,
 ) -> Result<Response, Refusal> {
-    let body = json_body(request).await?;
+    const MEMBERS: &[&str] = &["name", "groups", "approved", "hours", "agent_hours"];
+    let body = json_object(request, MEMBERS).await?;
     let agent = changeable(shared, body["name"].as_str().unwrap_or_default())?;
     let groups = groups(&body)?;
     let life_ms = hours(&body, "hours", INVITE_HOURS_MAX)?.unwrap_or(HOUR_MS);
@@ -196,7 +213,7 @@ async fn invite(
         agent: &agent,
         groups: &groups,
         digest,
-        approved: body["approved"].as_bool().unwrap_or_default(),
+        approved: switch(&body, "approved")?,
         now_unix_ms: now,
         life_ms,
         agent_expires_unix_ms: agent_ms.map(|ms| now + ms),
@@ -242,7 +259,7 @@ async fn new_key(
     name: &str,
     request: &mut Request,
 ) -> Result<Response, Refusal> {
-    let body = json_body(request).await?;
+    let body = json_object(request, &["groups", "hours", "overlap_hours"]).await?;
     let agent = changeable(shared, name)?;
     let groups = groups(&body)?;
     let now = shared.now().unix_ms;

@@ -37,6 +37,8 @@ struct FollowedIssuer {
     /// When they were asked for last, and when they came.
     asked: Option<Instant>,
     fetched: Option<Instant>,
+    /// Which of them are not used, as it was told.
+    left_out: Vec<String>,
 }
 
 impl FollowedIssuer {
@@ -87,6 +89,7 @@ fn run(weak: &Weak<IdentityShared>, place: usize) {
         next: Instant::now(),
         asked: None,
         fetched: None,
+        left_out: Vec::new(),
     };
     while let Some(shared) = weak.upgrade() {
         if one.is_due(&shared) {
@@ -112,6 +115,13 @@ fn ask(shared: &Arc<IdentityShared>, one: &mut FollowedIssuer) {
             one.fetched = Some(now);
             one.next = now + Duration::from_millis(FETCH_MS);
             tracing::debug!(issuer = %issuer.name, keys = keys.len(), "keys of an issuer");
+            // Said when it changes, not at each look.
+            if one.left_out != keys.left_out() {
+                one.left_out = keys.left_out().to_vec();
+                for why in &one.left_out {
+                    tracing::warn!(issuer = %issuer.name, why, "a key of an issuer is not used");
+                }
+            }
             Some(Arc::new(keys))
         }
         Err(why) => {

@@ -31,6 +31,8 @@ use crate::routes::new_call_id;
 
 /// How long an assertion of a client may be good, in milliseconds.
 const ASSERTION_MS_MAX: u64 = 600_000;
+/// What the header of an assertion may say that it is, where it says so (RFC 7523 §2.2; draft-ietf-oauth-rfc7523bis, section 3).
+const ASSERTION_TYPES: &[&str] = &["jwt", "client-authentication+jwt"];
 const JWT_BEARER: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 const EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
 /// Most parameters of one request.
@@ -261,6 +263,11 @@ async fn asserted(
 ) -> Result<OauthClient, OauthError> {
     let bad = |why: &dyn std::fmt::Display| no_client(format!("the assertion is not taken: {why}"));
     let signed = SignedText::read(assertion, HeaderKey::Refused).map_err(|error| bad(&error))?;
+    // What was signed for another purpose is no assertion (RFC 8725 §3.11): a proof, an access token, a proof of enrolment.
+    let typ = signed.header.typ.as_deref();
+    if !typ.is_none_or(|typ| ASSERTION_TYPES.contains(&typ)) {
+        return Err(bad(&"its typ is none of an assertion"));
+    }
     let json = signed.claims().map_err(|error| bad(&error))?;
     let name = needed(json.root(), "iss")
         .map_err(|error| bad(&error))?

@@ -2,6 +2,7 @@
 
 mod agents;
 mod operate;
+mod services;
 
 use std::net::SocketAddr;
 
@@ -13,6 +14,8 @@ use serde_json::{Map, Value, json};
 use super::patterns::{As, Pattern, Patterns};
 use super::policy::{self, Reaching};
 use super::source::{Report, Source};
+
+pub(super) use services::SERVICE;
 
 /// The group that all agents are in.
 pub(super) const GROUP: &str = "agents";
@@ -34,6 +37,8 @@ pub(super) struct Converted {
     pub canaries: String,
     /// An authority is needed to look into TLS.
     pub intercepts: bool,
+    /// Agents of others were judged there, so that they may be named here.
+    pub has_a2a: bool,
     pub report: Report,
 }
 
@@ -71,6 +76,8 @@ pub(super) fn convert(
     convert.canaries();
     convert.tools();
     convert.operation();
+    convert.reverse();
+    convert.agents_of_others();
     let agents = convert.agents();
     Ok(convert.done(agents, intercepts))
 }
@@ -124,6 +131,7 @@ impl Convert {
         Converted {
             sections,
             policy: policy::text(&self.reaching),
+            has_a2a: self.reaching.has_a2a,
             agents,
             rules: self.own,
             canaries: self.canaries,

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use base::Name;
 
-use super::convert::GROUP;
+use super::convert::{GROUP, SERVICE};
 
 /// What agents may reach.
 #[derive(Debug, Default)]
@@ -19,6 +19,10 @@ pub(super) struct Reaching {
     pub from: Vec<(Name, Vec<String>)>,
     /// WebSockets are not carried.
     pub no_sockets: bool,
+    /// There is a service behind the reverse proxy.
+    pub has_service: bool,
+    /// Agents of others may be named.
+    pub has_a2a: bool,
 }
 
 impl Reaching {
@@ -68,6 +72,19 @@ pub(super) fn text(reaching: &Reaching) -> String {
     for (name, hosts) in &reaching.of_agents {
         let principal = format!("principal == Agent::\"{name}\"");
         permit(&mut text, name.as_str(), &principal, hosts.as_deref(), "");
+    }
+    if reaching.has_service {
+        let _ = write!(
+            text,
+            "\n// The service behind the reverse proxy.\n@id(\"service\")\npermit ({group}, action in [Action::\"web:get\", Action::\"web:send\"], \
+             resource == Server::\"{SERVICE}\");\n"
+        );
+    }
+    if reaching.has_a2a {
+        let _ = write!(
+            text,
+            "\n// Agents of others, as a2a in weir.yaml names them.\n@id(\"a2a\")\npermit ({group}, action in Action::\"a2a\", resource);\n"
+        );
     }
     if reaching.no_sockets {
         text.push_str(

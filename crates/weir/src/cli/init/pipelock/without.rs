@@ -141,8 +141,6 @@ const WITHOUT: &[(&str, &str)] = &[
         "request_policy",
         "write it as a Cedar policy: of a resource that is Site, resource.host, resource.path and context.method are there",
     ),
-    ("reverse_proxy", "it is not taken over; write it by hand"),
-    ("a2a_scanning", "it is not taken over; write it by hand"),
     (
         "rules",
         "signed bundles are not read; scan.folder takes rules of your own",

@@ -97,15 +97,10 @@ impl Convert {
                 "the file stop in ./state; weir stop and weir go write it",
             );
         }
-        for (key, does) in [
-            ("reverse_proxy", "a reverse proxy"),
-            ("scan_api", "POST /api/v1/scan"),
-        ] {
-            let listen = Path::of(key).key("listen");
-            if key == "scan_api" && self.source.get(&listen).is_some() {
-                self.source
-                    .differs(&listen, format!("{does} stands at listen"));
-            }
+        let scan_api = Path::of("scan_api").key("listen");
+        if self.source.get(&scan_api).is_some() {
+            self.source
+                .differs(&scan_api, "POST /api/v1/scan stands at listen");
         }
     }
 }
