@@ -170,7 +170,7 @@ class Crowd:
         self.last = time.monotonic()
 
     def play(self, agents, seconds, kill=None, kills=0):
-        """Agents at work for some seconds, or until so many were killed; gives the longest time without an answer after each."""
+        """Agents at work for some seconds, or until somebody was killed so often; `gaps` are the times until somebody was answered then."""
         with ThreadPoolExecutor(agents) as pool:
             workers = [pool.submit(Agent(self, number).work) for number in range(agents)]
             try:
@@ -189,14 +189,15 @@ class Crowd:
         before, chance = self.answers, random.Random(len(self.gaps))
         until(lambda: self.answers >= before + 8 or any(worker.done() for worker in workers), "agents are answered", ANSWER_S)
         time.sleep(chance.random() * 0.05)
-        began = time.monotonic()
-        kill(chance)
-        before = self.answers
+        again = kill(chance)
+        began, before = time.monotonic(), self.answers
         until(lambda: self.answers > before or any(worker.done() for worker in workers), "somebody is answered", ANSWER_S)
         self.gaps.append(time.monotonic() - began)
+        if again:
+            again()
 
     def kill_server(self, chance):
-        """Kills whoever has the database, or another of the servers, and starts it anew."""
+        """Kills whoever has the database, or another of the servers; gives what starts it anew."""
         owners = set() if self.boards[0].url else set(owner_of(self.boards[0]))
         number = chance.randrange(len(self.servers))
         if chance.random() < 0.5:
@@ -204,8 +205,12 @@ class Crowd:
         old = self.servers[number]
         old.process.kill()
         old.process.wait()
-        self.servers[number] = Http(self.boards[number])
-        old.process.stdout.close()
+
+        def again():
+            self.servers[number] = Http(self.boards[number])
+            old.process.stdout.close()
+
+        return again
 
     def end(self):
         for server in self.servers:
@@ -273,6 +278,8 @@ def database_killer(crowd, cluster):
             pids = cluster.sql("postgres", "SELECT pid FROM pg_stat_activity WHERE datname = 'flow' AND state <> 'idle'", "postgres").split()
             if pids:
                 os.kill(int(chance.choice(pids)), signal.SIGKILL)
+                # All of PostgreSQL recovers then, in its own time.
+                until(cluster.answers, "PostgreSQL recovers", ANSWER_S)
             return None
         return cluster.kill()
 

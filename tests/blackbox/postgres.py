@@ -74,6 +74,12 @@ class Cluster:
                     raise
                 time.sleep(0.1)
 
+    def answers(self):
+        """Whether it takes questions."""
+        done = subprocess.run([str(self.bin / "psql"), "-h", str(self.folder), "-p", str(self.port), "-U", "postgres", "-qAtXc", "SELECT 1"],
+                              capture_output=True, timeout=60)
+        return done.returncode == 0
+
     def remove(self):
         pid = self.data / "postmaster.pid"
         if pid.exists():
