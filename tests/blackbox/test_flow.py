@@ -481,8 +481,8 @@ def test_a_log_that_a_reader_holds_is_told(tmp_path):
                     reader = sqlite3.connect(data / "flow.db", isolation_level=None)
                     reader.execute("BEGIN")
                     reader.execute("SELECT count(*) FROM objects").fetchall()
-                    text = "many words of a long description " * 1900
-                    for number in range(400):
+                    text = "many words of a long description " * 600
+                    for number in range(1000):
                         await ask(client, "work_item_create", title=f"item {number}", description=text)
                         if (data / "flow.db-wal").stat().st_size > 17 << 20:
                             break
