@@ -11,7 +11,7 @@ MINUTES ?= 4
 CODE_MINUTES ?= 10
 WEB_MINUTES ?= 10
 
-.PHONY: help setup build run test lint test-rust test-blackbox fuzz bench certify-lab certify-relay certify-code certify-flow certify-mcp certify-identity certify-llm certify-web generators dist docs
+.PHONY: help setup build run test lint test-rust test-blackbox fuzz bench certify-lab certify-relay certify-code certify-flow certify-runs certify-mcp certify-identity certify-llm certify-web generators dist docs
 
 help: ## Lists the commands.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -88,10 +88,16 @@ certify-code: ## Checks code search over files of others, killed and under load;
 	cargo build --locked --profile dist -p weir
 	$(VENV)/python bench/certify_code.py --weir target/dist/weir --minutes $(CODE_MINUTES)
 
-certify-flow: ## Checks work tracking on both stores: 50 agents at once, 100 kills of whoever has the database, 100,000 pairs of documents; a few minutes.
+certify-flow: MINUTES = 10
+certify-flow: ## Checks work tracking on both stores: 50 agents for MINUTES (10), KILLS (100) of whoever has the database; half an hour.
 	@setup/setup.sh
 	cargo build --locked --profile dist -p weir
-	WEIR_BIN=$(CURDIR)/target/dist/weir WEIR_FLOW_KILLS=100 WEIR_FLOW_AGENTS=50 WEIR_FLOW_PAIRS=100000 $(VENV)/python -m pytest -q tests/blackbox/test_flow.py tests/blackbox/test_flow_postgres.py -k 'killed or many or crashes or fifty or containment'
+	$(VENV)/python bench/certify_flow.py --weir target/dist/weir --minutes $(MINUTES) --kills $(or $(KILLS),100)
+
+certify-runs: ## Checks runs that are killed at KILLS (300) points and cancelled at every one; about half an hour.
+	@setup/setup.sh
+	cargo build --locked --profile dist -p weir
+	$(VENV)/python bench/certify_runs.py --weir target/dist/weir --kills $(or $(KILLS),300)
 
 certify-mcp: ## Checks what servers in Go, TypeScript and Python run of messages that two readers read differently; needs Go.
 	@setup/setup.sh

@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 import uuid
 from pathlib import Path
 
@@ -59,6 +60,25 @@ class Cluster:
     def crash(self):
         """Ends it as a crash does: what was not written is recovered from the log at the next start."""
         self.run("pg_ctl", "-w", "-D", self.data, "-m", "immediate", "stop")
+
+    def kill(self):
+        """Kills the server as nothing can be refused, and starts it once its processes are gone."""
+        postmaster = int((self.data / "postmaster.pid").read_text().split()[0])
+        os.kill(postmaster, signal.SIGKILL)
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                return self.start()
+            except AssertionError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
+
+    def answers(self):
+        """Whether it takes questions."""
+        done = subprocess.run([str(self.bin / "psql"), "-h", str(self.folder), "-p", str(self.port), "-U", "postgres", "-qAtXc", "SELECT 1"],
+                              capture_output=True, timeout=60)
+        return done.returncode == 0
 
     def remove(self):
         pid = self.data / "postmaster.pid"

@@ -454,6 +454,49 @@ def test_many_agents_at_once(board):
     assert "byte for byte" in flow(data, "log", "--check")
 
 
+def test_a_crowd_whose_servers_are_killed(tmp_path, board):
+    """Everybody does everything, on three servers of one board; at the end it is known what was done, and that it was done once."""
+    from flow_crowd import Crowd
+
+    boards = [board] * 3 if not board.url else [Board(tmp_path / name, board.cluster, "flow", board.tenant) for name in "abc"]
+    crowd = Crowd(boards)
+    try:
+        crowd.play(8, 60, crowd.kill_server, 4)
+    finally:
+        crowd.end()
+    holds = crowd.check()
+    assert all(holds.values()), holds
+    assert crowd.made and crowd.taken and crowd.counted
+
+
+def test_a_log_that_a_reader_holds_is_told(tmp_path):
+    """A program that reads an old state keeps SQLite's log from being folded: the log grows, and `status` says so."""
+    data = tmp_path / "flow"
+    with Http(data) as server:
+        async def script():
+            async with httpx2.AsyncClient(timeout=60) as web:
+                async with Client(streamable_http_client(server.url, http_client=web)) as client:
+                    await ask(client, "project", action="create", name="P")
+                    assert "trouble" not in await ask(client, "status")
+                    reader = sqlite3.connect(data / "flow.db", isolation_level=None)
+                    reader.execute("BEGIN")
+                    reader.execute("SELECT count(*) FROM objects").fetchall()
+                    text = "many words of a long description " * 600
+                    for number in range(1000):
+                        await ask(client, "work_item_create", title=f"item {number}", description=text)
+                        if (data / "flow.db-wal").stat().st_size > 17 << 20:
+                            break
+                    said = await ask(client, "status", format="markdown")
+                    assert "MiB and grows" in said["trouble"] and "MiB and grows" in said["markdown"], said
+                    reader.execute("COMMIT")
+                    reader.close()
+                    for number in range(70):
+                        await ask(client, "work_item_create", title=f"later {number}")
+                    assert "trouble" not in await ask(client, "status")
+
+        asyncio.run(script())
+
+
 def test_at_a_terminal(board, tmp_path):
     data = board
     if not board.url:

@@ -16,9 +16,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx2
+import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from flow_crowd import Crowd, Session, database_killer, told
 from gateway import WEIR, Gateway, until
 from postgres import ROLE, Board, Cluster
 from test_code import ask, refused
@@ -29,44 +31,10 @@ AGENTS = int(os.environ.get("WEIR_FLOW_AGENTS", "50"))
 # Of the agents, those that count together.
 COUNTERS = 10
 BACK_S = 10
+KILLS = int(os.environ.get("WEIR_FLOW_KILLS", "4"))
+# Where tables have no statistics, walks through all of them took seconds.
+QUICK_S = 1.5
 TABLES = ["objects", "edges", "facts", "words", "events", "keys"]
-
-
-def told(text, more=None):
-    """What a refusal says: JSON where it has more than a code and a message."""
-    code, message = text.split(": ", 1)
-    return json.loads(more)["error"] if more else {"code": code, "message": message}
-
-
-class Session:
-    """A client of a server over HTTP, in as few bytes as there are: crowds of it are cheap."""
-
-    def __init__(self, server):
-        self.connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
-        self.headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
-        hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
-        answer = self.post({"id": 0, "method": "initialize", "params": hello})
-        self.headers |= {"mcp-session-id": answer.getheader("mcp-session-id"), "mcp-protocol-version": "2025-11-25"}
-        answer.read()
-        self.post({"method": "notifications/initialized"}).read()
-
-    def post(self, body):
-        self.connection.request("POST", "/mcp", json.dumps({"jsonrpc": "2.0", **body}), self.headers)
-        return self.connection.getresponse()
-
-    def call(self, tool, **arguments):
-        """The answer, and the error where it is one."""
-        answer = self.post({"id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}).read().decode()
-        data = [line[5:] for line in answer.splitlines() if line.startswith("data:") and line[5:].strip()]
-        result = json.loads(data[-1] if data else answer)["result"]
-        if result.get("isError"):
-            return None, told(*(block["text"] for block in result["content"]))
-        return result["structuredContent"], None
-
-    def ask(self, tool, **arguments):
-        answer, error = self.call(tool, **arguments)
-        assert error is None, (tool, arguments, error)
-        return answer
 
 
 def refusal(folder, *flags):
@@ -444,6 +412,71 @@ def test_fifty_agents(tmp_path, cluster):
     gaps = "SELECT max(seq) - count(*) FROM events"
     assert boards[0].sql(gaps) == "0\n"
     assert "byte for byte" in flow(boards[0], "log", "--check")
+
+
+@pytest.mark.parametrize("fsync", [True, False])
+def test_what_is_killed_loses_nothing(tmp_path, fsync):
+    """Servers, the process of PostgreSQL that writes, and all of PostgreSQL: at points by chance, with and without `fsync`."""
+    own = Cluster(fsync=fsync)
+    try:
+        own.database("flow")
+        crowd = Crowd([Board(tmp_path / name, own, "flow", "crowd") for name in ("a", "b")])
+        try:
+            crowd.play(8, 60, database_killer(crowd, own), KILLS)
+        finally:
+            crowd.end()
+        holds = crowd.check()
+        assert all(holds.values()), holds
+        assert max(crowd.gaps) < BACK_S, crowd.gaps
+        assert crowd.made and crowd.taken and crowd.counted
+    finally:
+        own.remove()
+
+
+def test_reads_are_quick_before_there_are_statistics(tmp_path):
+    """PostgreSQL counts its rows a minute after they came; what is asked before that must not depend on it."""
+    own = Cluster(settings="autovacuum = off\n")
+    try:
+        own.database("flow")
+        board = Board(tmp_path / "flow", own, "flow")
+        with Http(board) as server:
+            session = Session(server)
+            session.ask("project", action="create", name="P")
+            session.ask("entity_type", action="register", name="box", schema={"type": "object"})
+            made = session.ask("entity_write", action="create", type="box", name="b0", data={"n": 0, "kind": "k0"}, tags=["common"])
+            first = made["entity"]["id"]
+            item = session.ask("work_item_create", title="item 0", tags=["common"], metadata={"n": 0})["item"]["id"]
+            # Copies, in one statement each: rows, what the index says of them, and what is found by their words.
+            copies = """INSERT INTO objects(row, id, kind, project, version, seq, deleted, type, status, parent, path, depth, number, name, priority, doc)
+                SELECT row + g * 10, id || '-' || g, kind, project, version, seq + g * 10, deleted, type, status, parent, path || '-' || g, depth, number + g,
+                name || g, priority, replace(doc, id, id || '-' || g) FROM objects, generate_series(1, {count}) g WHERE id = '{id}';
+                INSERT INTO facts(project, type, place, value, object) SELECT f.project, f.type, f.place,
+                CASE WHEN f.place = '/kind' THEN 'tk' || g % 50 ELSE f.value END, f.object + g * 10
+                FROM facts f JOIN objects o ON o.row = f.object, generate_series(1, {count}) g WHERE o.id = '{id}';
+                INSERT INTO words(project, word, object, weight) SELECT w.project, w.word, w.object + g * 10, w.weight
+                FROM words w JOIN objects o ON o.row = w.object, generate_series(1, {count}) g WHERE o.id = '{id}';
+                INSERT INTO edges(source, relation, target) SELECT source || '-' || g, relation, target
+                FROM edges, generate_series(1, {count}) g WHERE source = '{id}'"""
+            board.sql(copies.format(count=10_000, id=first))
+            board.sql(copies.format(count=1_200, id=item))
+            board.sql(f"INSERT INTO edges(source, relation, target) SELECT '{item}-' || g, 'blocks', '{item}-' || g + 1 FROM generate_series(1, 400) g")
+            assert own.sql("flow", "SELECT count(*) FROM pg_stats WHERE schemaname = 'weir_flow'", "postgres") == "0\n"
+            for tool, arguments in [
+                ("entity_query", {"type": "box", "filter": {"eq": {"kind": "k7"}}}),
+                ("entity_query", {"type": "box", "filter": {"and": [{"eq": {"n": 0}}, {"contains": {"kind": "k0"}}]}}),
+                ("entity_query", {"type": "box", "tags": ["common"]}), ("entity_query", {"type": "box", "tags": ["nobody's"]}),
+                ("work_item_query", {"tags": ["common"]}), ("work_item_query", {"filter": {"eq": {"n": 0}}}),
+                ("work_item_query", {"filter": {"eq": {"n": 1}}}), ("next_work", {}), ("next_work", {"want": "blocked"}),
+                ("search", {"query": "item"}), ("search", {"query": "b0"}), ("status", {}), ("work_item_get", {"id": item}),
+            ]:
+                began = time.monotonic()
+                answer = session.ask(tool, project="P", **arguments)
+                assert time.monotonic() - began < QUICK_S, (tool, arguments, time.monotonic() - began)
+                found = next((answer[name] for name in ("entities", "items", "hits") if isinstance(answer.get(name), list)), None)
+                none = arguments.get("tags") == ["nobody's"] or arguments.get("filter") in ({"eq": {"n": 1}}, {"eq": {"kind": "k7"}})
+                assert found is None or bool(found) is not none, (tool, arguments, len(found))
+    finally:
+        own.remove()
 
 
 def test_facts_and_words_are_found_by_an_index_below_row_security(tmp_path, cluster):

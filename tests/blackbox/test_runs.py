@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+import runs_killed
 from gateway import SERVERS, WEIR, Gateway, Origin, child_server, filesystem, until
 from identity import Identities
 
@@ -510,22 +511,14 @@ def test_sigterm_parks(tmp_path):
 def test_kills_at_random_points(tmp_path):
     """No call that has effects is made twice, none that was acknowledged is lost, and every run ends."""
     with House(tmp_path / "house") as house:
-        chance = random.Random(7)
-        runs = []
-        for kill in range(6):
-            for i in range(3):
-                name = f"{kill}-{i}"
-                turns = [{"say": "words before", "calls": [["add", {"text": f"{name}-{n}"}]]} for n in range(4)] + [{"say": "end"}]
-                runs.append((name, house.start(turns)))
-            time.sleep(chance.random() * 0.15)
-            house.gateway.kill()
-            house.gateway.start()
-        for name, run in runs:
-            assert house.ended(run)["state"] == "completed"
-            results = [r for r in of(house.events(run), "tool.result") if not r["is_error"]]
-            made = [line for line in house.done() if line.startswith(f"add {name}-")]
-            assert len(made) == len(set(made)), made
-            assert {f"add did {line[4:]}" for line in made} >= {r["content"] for r in results}
+        holds = runs_killed.play(house, 6, 7)
+        assert all(holds.values()), holds
+
+
+def test_a_cancel_at_every_point(house):
+    """Behind each event of a script: the model's connection closes at once, the tool is told, and nothing follows."""
+    holds = runs_killed.cancel_everywhere(house)
+    assert all(holds.values()), holds
 
 
 def test_a_key_that_is_taken_back_ends_the_run(tmp_path):

@@ -6,6 +6,7 @@
 
 mod clock;
 mod db;
+mod found;
 mod open;
 mod postgres;
 mod query;
@@ -13,6 +14,7 @@ mod replay;
 mod row;
 mod schema;
 mod tx;
+mod wal;
 mod words;
 mod write;
 
@@ -25,7 +27,7 @@ use serde_json::{Value, json};
 use tools::serve::call::Problem;
 
 pub use postgres::Database;
-pub use query::{Event, ItemFilter, Page, Rows};
+pub use query::{Event, ItemCount, ItemFilter, Page, Rows};
 pub use replay::{Standing, replay_beside};
 pub use tx::{Caller, Tx};
 
@@ -117,7 +119,7 @@ impl Store {
                 };
                 (
                     readers,
-                    Hand::Sqlite(db, file, clock),
+                    Hand::Sqlite(db, file, clock, wal::Wal::default()),
                     last.map(|(seq, _)| seq),
                 )
             }

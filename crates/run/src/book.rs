@@ -94,6 +94,17 @@ impl RunBook {
         run.cloned()
     }
 
+    /// Whether this agent has, or had, a run of this id.
+    pub(crate) fn is_known(&self, owner: &Name, id: &str) -> bool {
+        let pages = self.pages();
+        let is_kept = pages.all.get(id).is_some_and(|run| run.owner == *owner);
+        is_kept
+            || pages
+                .gone
+                .iter()
+                .any(|(of, gone)| of == owner && **gone == *id)
+    }
+
     /// Why this agent has no run of this id.
     pub(crate) fn why_not(&self, owner: &Name, id: &str) -> Refusal {
         let pages = self.pages();

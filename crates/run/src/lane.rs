@@ -418,7 +418,15 @@ impl<'a> RunAsking<'a> {
     async fn list(&self) -> Result<Response, Refusal> {
         let query = self.head.uri.query().unwrap_or_default();
         let asked = RunQuery::of(query);
-        let page = match asked.page() {
+        let book = &self.shared().book;
+        let page = asked.page().and_then(|page| {
+            let is_known = |before: &str| book.is_known(self.owner(), before);
+            match asked.before.is_none_or(is_known) {
+                true => Ok(page),
+                false => Err(invalid("before is the id of a run of this agent")),
+            }
+        });
+        let page = match page {
             Ok(page) => page,
             Err(refusal) => return Err(self.no(&READ, None, refusal).await),
         };
@@ -431,7 +439,6 @@ impl<'a> RunAsking<'a> {
                 && asked.agent.is_none_or(|agent| run.agent.as_str() == agent)
                 && asked.thread.is_none_or(|thread| run.thread == thread)
         };
-        let book = &self.shared().book;
         let (runs, has_more) = book.list(self.owner(), wanted, asked.before, page);
         let runs: Vec<Value> = runs.iter().map(|run| run.shown()).collect();
         let body = json!({ "object": "list", "data": runs, "has_more": has_more });
@@ -716,7 +723,7 @@ impl<'a> RunAsking<'a> {
         }
     }
 
-    /// The caller's key, and the SHA-256 of the body.
+    /// The SHA-256 of the caller's key, and that of the body.
     fn key(&self, body: &Bytes) -> Result<Option<(String, String)>, Refusal> {
         let Some(key) = self.head.headers.get(&IDEMPOTENCY) else {
             return Ok(None);
@@ -729,8 +736,9 @@ impl<'a> RunAsking<'a> {
                 "Idempotency-Key is a text of 1 to {KEY_CHARS_MAX} visible characters"
             ))
         })?;
-        let digest = Digest(Sha256::digest(body).into());
-        Ok(Some((key.to_owned(), digest.to_string())))
+        // Nobody scans a key, and a file keeps it: its hash finds the run as well.
+        let hash = |of: &[u8]| Digest(Sha256::digest(of).into()).to_string();
+        Ok(Some((hash(key.as_bytes()), hash(body))))
     }
 
     /// The run of a thread that is at work, where it is one of this agent of the configuration.
@@ -867,12 +875,15 @@ struct RunQuery<'q> {
     before: Option<&'q str>,
     after: Option<&'q str>,
     limit: Option<&'q str>,
+    /// The first member that is none of these.
+    unknown: Option<&'q str>,
 }
 
 impl<'q> RunQuery<'q> {
     fn of(query: &'q str) -> RunQuery<'q> {
         let mut asked = RunQuery::default();
-        for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             match name {
                 "state" => asked.state = Some(value),
                 "agent" => asked.agent = Some(value),
@@ -880,13 +891,17 @@ impl<'q> RunQuery<'q> {
                 "before" => asked.before = Some(value),
                 "after" => asked.after = Some(value),
                 "limit" => asked.limit = Some(value),
-                _ => {}
+                _ => asked.unknown = asked.unknown.or(Some(name)),
             }
         }
         asked
     }
 
     fn limit(&self, most: usize, usual: usize) -> Result<usize, Refusal> {
+        if let Some(name) = self.unknown {
+            let name: String = name.chars().take(64).collect();
+            return Err(invalid(format!("nothing is asked for by {name:?} here")));
+        }
         let wrong = || invalid(format!("limit is a number from 1 to {most}"));
         let Some(limit) = self.limit else {
             return Ok(usual);

@@ -132,7 +132,9 @@ class Script:
     @classmethod
     def turn(cls, body):
         messages = body["messages"]
-        at = next(i for i, m in enumerate(messages) if m["role"] == "user" and m["content"].startswith("[{"))
+        at = next((i for i, m in enumerate(messages) if m["role"] == "user" and m["content"].startswith("[{")), None)
+        if at is None:
+            return {"status": 400}, 0
         script = json.loads(messages[at]["content"])
         played = sum(m["role"] == "assistant" for m in messages[at:])
         turn = dict(script[min(played, len(script) - 1)])

@@ -42,6 +42,9 @@ pub fn status(of: &StatusAnswer) -> String {
         "{} items, {} open; as of {}",
         of.items.total, of.items.open, of.as_of
     );
+    if let Some(trouble) = &of.trouble {
+        let _ = writeln!(text, "\n**{}**", escaped(trouble));
+    }
     if let Some(vendors) = &of.vendors {
         let _ = writeln!(
             text,

@@ -114,6 +114,9 @@ pub struct StatusAnswer {
     /// How vendors are, where there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vendors: Option<VendorHealth>,
+    /// What whoever runs this server should see to, where there is anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
     /// When this was.
     pub as_of: String,
     /// All of it as Markdown, where that is asked for.
@@ -151,6 +154,7 @@ pub fn run(tx: &Tx<'_>, project: &Project, call: &StatusCall) -> Result<StatusAn
             .into_iter()
             .collect(),
         vendors: None,
+        trouble: tx.trouble(),
         as_of: tx.now().to_owned(),
         markdown: None,
     };
@@ -164,23 +168,21 @@ pub fn run(tx: &Tx<'_>, project: &Project, call: &StatusCall) -> Result<StatusAn
 }
 
 fn counts(tx: &Tx<'_>, project: &str) -> Result<ItemCounts, Problem> {
-    let by = |column, open| {
-        let counts = tx.counts_by(project, ObjectKind::Item, column, open)?;
-        Ok::<BTreeMap<String, i64>, Problem>(counts.into_iter().collect())
-    };
-    let by_status = by("status", false)?;
-    let is_open = |word: &str| Status::of(word).is_some_and(|status| !status.is_over());
-    Ok(ItemCounts {
-        total: by_status.values().sum(),
-        open: by_status
-            .iter()
-            .filter(|(word, _)| is_open(word))
-            .map(|(_, count)| count)
-            .sum(),
-        by_type: by("type", true)?,
-        by_priority: by("priority", true)?,
-        by_status,
-    })
+    let mut counts = ItemCounts::default();
+    for of in tx.item_counts(project)? {
+        counts.total += of.count;
+        let is_open = Status::of(&of.status).is_some_and(|status| !status.is_over());
+        *counts.by_status.entry(of.status).or_default() += of.count;
+        if !is_open {
+            continue;
+        }
+        counts.open += of.count;
+        *counts.by_type.entry(of.of).or_default() += of.count;
+        if let Some(priority) = of.priority {
+            *counts.by_priority.entry(priority.to_string()).or_default() += of.count;
+        }
+    }
+    Ok(counts)
 }
 
 fn deployments(tx: &Tx<'_>, project: &str) -> Result<Vec<DeploymentLine>, Problem> {

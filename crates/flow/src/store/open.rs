@@ -12,7 +12,7 @@ use super::{Durability, STATEMENTS_MAX, failed, unavailable};
 use crate::model::problem;
 
 /// How long a connection waits for another's lock.
-const BUSY: Duration = Duration::from_secs(2);
+pub(super) const BUSY: Duration = Duration::from_secs(2);
 /// File systems of other machines, by the number that `statfs(2)` gives: NFS, SMB, CIFS, SMB2, AFS, 9P, Ceph, FUSE of sshfs.
 const NETWORK: &[i64] = &[
     0x6969,

@@ -7,9 +7,10 @@ use tools::serve::call::Problem;
 
 use super::Tx;
 use super::db::{Cell, Db, Row, cells};
-use super::row::{NOT_WHOLE, damaged};
+use super::found::{Given, Where};
+use super::row::damaged;
 use super::words;
-use crate::model::filter::{FactTest, FactValue, Filter, STEPS_MAX};
+use crate::model::filter::{Filter, STEPS_MAX};
 use crate::model::item::ItemType;
 use crate::model::{Document, Lease, ObjectKind, Project, Stamp, Status, WorkItem};
 
@@ -19,8 +20,11 @@ const SCANNED_MAX: usize = 20_000;
 const SCANNED_BYTES_MAX: usize = 64 << 20;
 /// Rows that are read at once.
 const CHUNK: usize = 256;
-/// Tests of a filter that the index is asked for.
-const INDEXED_TESTS_MAX: usize = 3;
+/// An item waits for another one that is open. The other one is looked up by its id alone: of a join PostgreSQL makes a walk
+/// through all objects as long as it has no statistics of them.
+const WAITS: &str = "EXISTS(SELECT 1 FROM edges e WHERE e.source=o.id AND e.relation='blocks' AND \
+     (SELECT b.deleted=0 AND b.status NOT IN ('completed','cancelled') FROM objects b WHERE b.id=e.target LIMIT 1 OFFSET 0) \
+     LIMIT 1 OFFSET 0)";
 
 /// A part of a list.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +53,15 @@ pub struct Rows<T> {
     pub next: Option<i64>,
 }
 
+/// How many items have a status, a type and a priority.
+#[derive(Clone, Debug)]
+pub struct ItemCount {
+    pub status: String,
+    pub of: String,
+    pub priority: Option<i64>,
+    pub count: i64,
+}
+
 /// Which work items.
 #[derive(Clone, Debug, Default)]
 pub struct ItemFilter {
@@ -66,108 +79,6 @@ pub struct ItemFilter {
     pub with_deleted: bool,
     /// A filter over metadata.
     pub filter: Option<Filter>,
-}
-
-/// Which objects, as SQL and its values.
-struct Where {
-    sql: String,
-    values: Vec<Given>,
-}
-
-/// A value that is kept until it is asked with.
-enum Given {
-    Int(i64),
-    Text(String),
-    Fact(FactValue),
-}
-
-impl Given {
-    fn cell(&self) -> Cell<'_> {
-        match self {
-            Given::Int(number) => Cell::Int(Some(*number)),
-            Given::Text(text) => Cell::Text(Some(text)),
-            Given::Fact(fact) => Cell::Fact(fact),
-        }
-    }
-}
-
-impl From<&str> for Given {
-    fn from(text: &str) -> Given {
-        Given::Text(text.to_owned())
-    }
-}
-
-impl From<i64> for Given {
-    fn from(number: i64) -> Given {
-        Given::Int(number)
-    }
-}
-
-impl Where {
-    fn new(project: &str, kind: ObjectKind) -> Where {
-        Where {
-            sql: "o.project=? AND o.kind=?".to_owned(),
-            values: vec![project.into(), kind.as_str().into()],
-        }
-    }
-
-    fn and(&mut self, sql: &str, values: impl IntoIterator<Item = Given>) {
-        self.sql.push_str(" AND ");
-        self.sql.push_str(sql);
-        self.values.extend(values);
-    }
-
-    fn eq(&mut self, column: &str, value: impl Into<Given>) {
-        self.and(&format!("o.{column}=?"), [value.into()]);
-    }
-
-    fn one_of(&mut self, column: &str, words: &[&'static str]) {
-        let marks = vec!["?"; words.len()].join(",");
-        let values = words.iter().map(|word| Given::from(*word));
-        self.and(&format!("o.{column} IN ({marks})"), values);
-    }
-
-    fn tags(&mut self, tags: &[String]) {
-        for tag in tags {
-            self.and(
-                "EXISTS(SELECT 1 FROM edges e WHERE e.source=o.id AND e.relation='tag' AND e.target=?)",
-                [tag.as_str().into()],
-            );
-        }
-    }
-
-    /// The tests of a filter that the index of facts answers.
-    fn facts(&mut self, project: &str, types: &[String], filter: &Filter) {
-        let marks = vec!["?"; types.len()].join(",");
-        let of = || {
-            let types = types.iter().map(|of| of.as_str().into());
-            std::iter::once(project.into()).chain(types)
-        };
-        for test in filter.tests().into_iter().take(INDEXED_TESTS_MAX) {
-            let (place, sql, tested) = match test {
-                FactTest::AnyOf(place, values) => (
-                    place,
-                    format!("value IN ({})", vec!["?"; values.len()].join(",")),
-                    values.into_iter().map(Given::Fact).collect(),
-                ),
-                FactTest::Above(place, value) => {
-                    (place, "value >= ?".to_owned(), vec![Given::Fact(value)])
-                }
-            };
-            let mut values: Vec<Given> = of().collect();
-            values.push(Given::Text(place));
-            values.extend(tested);
-            values.extend(of());
-            values.push(NOT_WHOLE.into());
-            self.and(
-                &format!(
-                    "o.row IN (SELECT object FROM facts WHERE project=? AND type IN ({marks}) AND place=? AND {sql} \
-                     UNION ALL SELECT object FROM facts WHERE project=? AND type IN ({marks}) AND place=?)"
-                ),
-                values,
-            );
-        }
-    }
 }
 
 /// An event, as history tells it.
@@ -215,15 +126,14 @@ impl Tx<'_> {
         page: Page,
         mut fits: impl FnMut(&T) -> Option<bool>,
     ) -> Result<Rows<T>, Problem> {
+        let (found, values) = of.found(self.db)?;
         let sql = format!(
-            "SELECT o.seq, o.doc FROM objects o WHERE {} AND o.seq < ? ORDER BY o.seq DESC LIMIT {CHUNK}",
-            of.sql
+            "SELECT o.seq, o.doc FROM {found} AND o.seq < ? ORDER BY o.seq DESC LIMIT {CHUNK}"
         );
         let (mut rows, mut scanned, mut bytes) = (Vec::new(), 0, 0);
         let mut before = page.before.unwrap_or(i64::MAX);
         loop {
-            let values: Vec<Cell<'_>> = of.values.iter().map(Given::cell).collect();
-            let values = [values, vec![Cell::from(before)]].concat();
+            let values = [&values[..], &[Cell::from(before)]].concat();
             // Where the next page begins, once this one is full.
             let mut full = None;
             let mut seen = 0;
@@ -278,7 +188,7 @@ impl Tx<'_> {
         of: &ItemFilter,
         page: Page,
     ) -> Result<Rows<WorkItem>, Problem> {
-        let mut sql = Where::new(project, ObjectKind::Item);
+        let mut sql = Where::new(self.db, project, ObjectKind::Item);
         if !of.with_deleted {
             sql.and("o.deleted=0", []);
         }
@@ -340,7 +250,7 @@ impl Tx<'_> {
         with_deleted: bool,
         page: Page,
     ) -> Result<Rows<crate::model::Entity>, Problem> {
-        let mut sql = Where::new(project, ObjectKind::Entity);
+        let mut sql = Where::new(self.db, project, ObjectKind::Entity);
         if !with_deleted {
             sql.and("o.deleted=0", []);
         }
@@ -365,7 +275,7 @@ impl Tx<'_> {
         type_name: Option<&str>,
         page: Page,
     ) -> Result<Rows<T>, Problem> {
-        let mut sql = Where::new(project, T::KIND);
+        let mut sql = Where::new(self.db, project, T::KIND);
         sql.and("o.deleted=0", []);
         if let Some(of) = type_name {
             sql.eq("type", of);
@@ -375,11 +285,7 @@ impl Tx<'_> {
 
     /// Every project, the one that was changed last first.
     pub fn projects(&self, page: Page) -> Result<Rows<Project>, Problem> {
-        let of = Where {
-            sql: "o.kind='project' AND o.deleted=0".to_owned(),
-            values: Vec::new(),
-        };
-        self.list(&of, page, |_| Some(true))
+        self.list(&Where::projects(self.db), page, |_| Some(true))
     }
 
     /// How many objects of a kind there are, and not deleted.
@@ -453,8 +359,9 @@ impl Tx<'_> {
     /// The items that an item waits for: not over, and not deleted.
     pub fn waits_for(&self, item: &str, most: usize) -> Result<Vec<WorkItem>, Problem> {
         let ids = self.strings(
-            "SELECT o.id FROM edges e JOIN objects o ON o.id=e.target WHERE e.source=?1 AND e.relation='blocks' \
-             AND o.deleted=0 AND o.status NOT IN ('completed','cancelled') ORDER BY o.number LIMIT ?2",
+            "SELECT e.target FROM edges e WHERE e.source=?1 AND e.relation='blocks' AND \
+             (SELECT o.deleted=0 AND o.status NOT IN ('completed','cancelled') FROM objects o WHERE o.id=e.target LIMIT 1 OFFSET 0) \
+             ORDER BY (SELECT o.number FROM objects o WHERE o.id=e.target LIMIT 1 OFFSET 0) LIMIT ?2",
             cells![item, count(most)],
         )?;
         self.all(&ids)
@@ -503,6 +410,23 @@ impl Tx<'_> {
         self.counts(&sql, cells![project, kind.as_str()])
     }
 
+    /// How many items of a project there are by status, type and priority.
+    pub fn item_counts(&self, project: &str) -> Result<Vec<ItemCount>, Problem> {
+        self.db.all(
+            "SELECT status, type, priority, count(*) FROM objects WHERE project=?1 AND kind='item' AND deleted=0 \
+             GROUP BY status, type, priority",
+            cells![project],
+            |row| {
+                Ok(ItemCount {
+                    status: row.opt_text(0)?.unwrap_or_default(),
+                    of: row.opt_text(1)?.unwrap_or_default(),
+                    priority: row.opt_int(2)?,
+                    count: row.int(3)?,
+                })
+            },
+        )
+    }
+
     /// Items that can be taken now, the most urgent first: nobody has them, nothing that they wait for is open, and nothing
     /// below them is. `offset` of them are left out.
     pub fn ready(
@@ -517,24 +441,43 @@ impl Tx<'_> {
             .iter()
             .map(|of| format!("'{}'", of.as_str()))
             .collect();
+        let words = words.join(",");
         // Columns are compared with columns alone: below row-level security PostgreSQL looks an expression up in no index.
         // With an offset it asks each part for each item, by an index, and makes no join of what it has no statistics of yet.
+        let lease = |holds: &str| {
+            format!(
+                "EXISTS(SELECT 1 FROM objects l WHERE l.parent=o.id AND l.kind='lease' AND l.assignee IS NOT NULL \
+                 AND l.until {holds} ?2 LIMIT 1 OFFSET 0)"
+            )
+        };
+        let (held, over) = (lease(">"), lease("<="));
+        // Each status by itself: an index has its items in the order of their urgency, and no more are looked at than are told.
+        let part = |status: &str, free: &str| {
+            format!(
+                "SELECT * FROM (SELECT o.priority, o.number, o.doc FROM objects o WHERE o.project=?1 AND o.kind='item' \
+                 AND o.deleted=0 AND o.status='{status}' AND o.type IN ({words}) AND (o.assignee IS NULL OR {free}) \
+                 AND NOT {held} AND NOT {WAITS} \
+                 AND NOT EXISTS(SELECT 1 FROM objects c WHERE c.parent=o.id AND c.kind='item' AND c.deleted=0 \
+                   AND c.status NOT IN ('completed','cancelled') LIMIT 1 OFFSET 0) \
+                 ORDER BY o.priority, o.number LIMIT ?4) {status}"
+            )
+        };
         let sql = format!(
-            "SELECT o.doc FROM objects o WHERE o.project=?1 AND o.kind='item' AND o.deleted=0 \
-             AND o.status IN ('planned','active') AND o.type IN ({}) \
-             AND NOT EXISTS(SELECT 1 FROM objects l WHERE l.parent=o.id AND l.kind='lease' AND l.assignee IS NOT NULL AND l.until > ?2 LIMIT 1 OFFSET 0) \
-             AND CASE o.status WHEN 'planned' THEN o.assignee IS NULL OR o.assignee=?3 ELSE o.assignee IS NULL OR \
-               EXISTS(SELECT 1 FROM objects l WHERE l.parent=o.id AND l.kind='lease' AND l.assignee IS NOT NULL AND l.until <= ?2 LIMIT 1 OFFSET 0) END \
-             AND NOT EXISTS(SELECT 1 FROM edges e JOIN objects b ON b.id=e.target WHERE e.source=o.id AND e.relation='blocks' \
-               AND b.deleted=0 AND b.status NOT IN ('completed','cancelled') LIMIT 1 OFFSET 0) \
-             AND NOT EXISTS(SELECT 1 FROM objects c WHERE c.parent=o.id AND c.kind='item' AND c.deleted=0 \
-               AND c.status NOT IN ('completed','cancelled') LIMIT 1 OFFSET 0) \
-             ORDER BY o.priority, o.number LIMIT ?4 OFFSET ?5",
-            words.join(",")
+            "SELECT doc FROM ({} UNION ALL {}) ready ORDER BY priority, number LIMIT ?5 OFFSET ?6",
+            part("planned", "o.assignee=?3"),
+            part("active", &over),
         );
+        let most = count(limit.saturating_add(offset));
         self.documents(
             &sql,
-            cells![project, self.now(), actor, count(limit), count(offset)],
+            cells![
+                project,
+                self.now(),
+                actor,
+                most,
+                count(limit),
+                count(offset)
+            ],
         )
     }
 
@@ -545,14 +488,12 @@ impl Tx<'_> {
         limit: usize,
         offset: usize,
     ) -> Result<Vec<WorkItem>, Problem> {
-        self.documents(
+        let sql = format!(
             "SELECT o.doc FROM objects o WHERE o.project=?1 AND o.kind='item' AND o.deleted=0 \
-             AND o.status IN ('planned','active','blocked') AND (o.status='blocked' OR EXISTS( \
-               SELECT 1 FROM edges e JOIN objects b ON b.id=e.target WHERE e.source=o.id AND e.relation='blocks' \
-               AND b.deleted=0 AND b.status NOT IN ('completed','cancelled') LIMIT 1 OFFSET 0)) \
-             ORDER BY o.priority, o.number LIMIT ?2 OFFSET ?3",
-            cells![project, count(limit), count(offset)],
-        )
+             AND o.status IN ('planned','active','blocked') AND (o.status='blocked' OR {WAITS}) \
+             ORDER BY o.priority, o.number LIMIT ?2 OFFSET ?3"
+        );
+        self.documents(&sql, cells![project, count(limit), count(offset)])
     }
 
     /// Items of a status by urgency, for the board.
@@ -758,10 +699,12 @@ fn searched(words: usize, kinds: &str) -> String {
             )
         })
         .collect();
+    // Only what has all the words is looked up, by the number of its row.
     format!(
-        "SELECT o.kind, o.id, CAST(sum(w.weight) AS DOUBLE PRECISION) AS score FROM ({}) w JOIN objects o ON o.row=w.object \
-         WHERE o.project=?1 AND o.deleted=0 AND o.kind IN ({kinds}) GROUP BY o.row, o.kind, o.id HAVING count(*)={words} \
-         ORDER BY score DESC, o.row LIMIT ?2 OFFSET ?3",
+        "SELECT o.kind, o.id, CAST(w.weight AS DOUBLE PRECISION) AS score FROM \
+           (SELECT object, sum(weight) AS weight FROM ({}) each GROUP BY object HAVING count(*)={words}) w \
+         CROSS JOIN LATERAL (SELECT x.row, x.kind, x.id, x.project, x.deleted FROM objects x WHERE x.row=w.object LIMIT 1 OFFSET 0) o \
+         WHERE o.project=?1 AND o.deleted=0 AND o.kind IN ({kinds}) ORDER BY score DESC, o.row LIMIT ?2 OFFSET ?3",
         each.join(" UNION ALL ")
     )
 }

@@ -57,6 +57,15 @@ impl<'t> Tx<'t> {
         &self.caller.actor
     }
 
+    /// What whoever runs the server should see to in the database; nothing where all is well, and of PostgreSQL, which has its own
+    /// operators.
+    pub fn trouble(&self) -> Option<String> {
+        match self.db {
+            Db::Sqlite(db) => super::wal::trouble(db),
+            Db::Postgres(_) => None,
+        }
+    }
+
     /// An object, deleted or not.
     pub fn find<T: Document>(&self, id: &str) -> Result<Option<T>, Problem> {
         let doc = self.db.one(
@@ -135,11 +144,20 @@ impl<'t> Tx<'t> {
             if !columns.edges.iter().any(|(own, _)| *own == relation) {
                 continue;
             }
+            let next = match self.db {
+                Db::Sqlite(_) => "edges e JOIN reached r ON e.source=r.id WHERE e.relation=?2",
+                // Without statistics a join would walk through all edges at each step.
+                Db::Postgres(_) => {
+                    "reached r CROSS JOIN LATERAL \
+                     (SELECT n.target FROM edges n WHERE n.source=r.id AND n.relation=?2 OFFSET 0) e"
+                }
+            };
             let closes = self.db.one(
-                "WITH RECURSIVE reached(id) AS ( \
-                   SELECT target FROM edges WHERE source=?1 AND relation=?2 \
-                   UNION SELECT e.target FROM edges e JOIN reached r ON e.source=r.id WHERE e.relation=?2 \
-                 ) SELECT EXISTS(SELECT 1 FROM reached WHERE id=?1)",
+                &format!(
+                    "WITH RECURSIVE reached(id) AS ( \
+                       SELECT target FROM edges WHERE source=?1 AND relation=?2 UNION SELECT e.target FROM {next} \
+                     ) SELECT EXISTS(SELECT 1 FROM reached WHERE id=?1)"
+                ),
                 cells![id, relation],
                 |row| row.flag(0),
             )?;

@@ -15,6 +15,7 @@ use super::db::{Db, cells};
 use super::open::FileSeen;
 use super::postgres::{Pool, Turn};
 use super::tx::{Caller, Tx};
+use super::wal::Wal;
 use super::{Written, failed, unavailable};
 use crate::model::problem;
 
@@ -68,14 +69,14 @@ impl Writer {
 
 /// What writes: the one connection of SQLite, or a turn among the servers of PostgreSQL.
 pub(super) enum Hand {
-    Sqlite(Connection, FileSeen, Arc<Clock>),
+    Sqlite(Connection, FileSeen, Arc<Clock>, Wal),
     Postgres(Box<Turn>, Arc<Pool>),
 }
 
 impl Hand {
     fn begin(&mut self) -> Result<(), Problem> {
         match self {
-            Hand::Sqlite(db, file, _) => {
+            Hand::Sqlite(db, file, ..) => {
                 file.refuse_moved()?;
                 db.execute_batch("BEGIN IMMEDIATE").map_err(failed)
             }
@@ -96,14 +97,18 @@ impl Hand {
 
     fn now(&self) -> u64 {
         match self {
-            Hand::Sqlite(.., clock) => clock.now(),
+            Hand::Sqlite(_, _, clock, _) => clock.now(),
             Hand::Postgres(_, pool) => pool.clock().now(),
         }
     }
 
     fn commit(&mut self) -> Result<(), Problem> {
         match self {
-            Hand::Sqlite(db, ..) => db.execute_batch("COMMIT").map_err(failed),
+            Hand::Sqlite(db, _, _, wal) => {
+                db.execute_batch("COMMIT").map_err(failed)?;
+                wal.committed(db);
+                Ok(())
+            }
             Hand::Postgres(turn, _) => turn.commit(),
         }
     }

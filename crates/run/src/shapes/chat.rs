@@ -20,6 +20,9 @@ pub(crate) fn read(body: &[u8], settings: &Settings) -> Result<StartBody, Refusa
         Some(_) => Err(invalid(format!("{name} is a text"))),
     };
     let message = word("message")?.ok_or_else(|| invalid("message is missing"))?;
+    if message.is_empty() {
+        return Err(invalid("message is empty"));
+    }
     let (agent, thread) = (word("agent_id")?, word("thread")?);
     if let Some(name) = members.keys().next() {
         let name: String = name.chars().take(64).collect();
