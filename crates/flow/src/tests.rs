@@ -15,7 +15,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tools::serve::Cancel;
 use tools::serve::call::{Ask, Problem, Said, Session, Waits};
-use tools::serve::postgres::Target;
+use ::postgres::Target;
 use tools::serve::table::run;
 
 use crate::service::Call;

@@ -7,7 +7,7 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ToSql, params_from_iter};
 use sha2::{Digest, Sha256};
 use tools::serve::call::Problem;
-use tools::serve::postgres::{self, Session, ValueType};
+use ::postgres::{self, Session, ValueType};
 
 use super::{failed, postgres as server};
 use crate::model::filter::FactValue;

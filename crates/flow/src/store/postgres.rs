@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use sha2::{Digest, Sha256};
 use tools::serve::call::Problem;
-use tools::serve::postgres::{Fault, STATEMENT_MS_MAX, Session, SqlValue, Target};
+use ::postgres::{Fault, STATEMENT_MS_MAX, Session, SqlValue, Target};
 
 use super::clock::Clock;
 use super::unavailable;

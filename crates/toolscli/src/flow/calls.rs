@@ -9,7 +9,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tools::serve::call::{Ask, Problem, Session};
 use tools::serve::desk;
-use tools::serve::postgres::Target;
+use postgres::Target;
 
 use crate::Failure;
 

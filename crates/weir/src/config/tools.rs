@@ -10,7 +10,7 @@ use ::config::{Check, Path as Key, Reference};
 use base::{Name, Secret};
 use flow::store::Database;
 use tools::section::{Code, Embed, FlowSection, FlowStore};
-use tools::serve::postgres::Target;
+use postgres::Target;
 
 use super::file::File;
 use super::settings::{ChildServer, EnvValue, Server, ServerKind};

@@ -2,7 +2,7 @@
 //! the tables.
 
 use tools::serve::call::Problem;
-use tools::serve::postgres::{Fault, Session, SqlValue};
+use ::postgres::{Fault, Session, SqlValue};
 
 use super::schema::{APPLICATION, LOCKS, SCHEMA, STEPS, TABLES, policies};
 use super::{Database, failed, settle};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tools::serve::call::Problem;
-use tools::serve::postgres::{Fault, Session, SqlValue};
+use ::postgres::{Fault, Session, SqlValue};
 
 use super::schema::{LOCKS, STEPS};
 use super::{Pool, check, failed};

@@ -12,7 +12,7 @@ use config::Reference;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
-use super::tls::Tls;
+use crate::tls::Tls;
 
 /// Longest URL, in bytes.
 const URL_BYTES_MAX: usize = 4096;
