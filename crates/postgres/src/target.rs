@@ -150,6 +150,11 @@ impl Target {
         format!("{role}@{self}:{}", ports.join(","))
     }
 
+    /// The role that it connects as.
+    pub fn role(&self) -> String {
+        self.config.get_user().unwrap_or_default().to_owned()
+    }
+
     /// Whether the URL had a password: it may be written where a secret may, and nowhere else.
     pub fn has_password(&self) -> bool {
         self.config.get_password().is_some()

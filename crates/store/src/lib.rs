@@ -15,6 +15,7 @@ pub mod directory;
 mod limits;
 pub mod pins;
 pub mod pkcs11;
+pub mod replica;
 pub mod runs;
 pub mod tasks;
 pub mod usage;

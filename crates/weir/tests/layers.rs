@@ -66,8 +66,8 @@ const MAY: &[(&str, &[&str])] = &[
         "weir",
         &[
             "a2a", "base", "config", "identity", "policy", "scan", "gate", "net", "store", "mcp",
-            "llm", "flow", "lab", "postgres", "relay", "run", "scancli", "seal", "terminal", "tools",
-            "toolscli", "web",
+            "llm", "flow", "lab", "postgres", "relay", "run", "scancli", "seal", "terminal",
+            "tools", "toolscli", "web",
         ],
     ),
 ];
