@@ -43,7 +43,8 @@ class Replica(Identities):
 
     def __init__(self, folder, mcp, store, name, outage_max=60, **settings):
         self.store, self.name = store, name
-        settings = {"threads": 1, **settings}
+        # Synced with each judgement, so that it is shipped at once.
+        settings = {"threads": 1, "durability": "fsync", **settings}
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "url").write_text(store.url)
         (folder / "owner").write_text(store.owner)

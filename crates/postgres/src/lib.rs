@@ -6,6 +6,11 @@
 //! connection. A session that lost its server, or that had to be given up, is broken and answers nothing more: who holds it
 //! opens another. It refuses TLS that checks nothing, and keeps the password out of everything that it says.
 
+#![cfg_attr(
+    test,
+    allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")
+)]
+
 mod target;
 mod tls;
 

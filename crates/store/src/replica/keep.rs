@@ -290,12 +290,13 @@ fn seal(keys: &BTreeMap<String, String>, passphrase: &Secret) -> Result<String, 
         serde_json::to_vec(keys).map_err(|error| ReplicaError::new(error.to_string(), ""))?;
     let mut plain = Sha256::digest(&json).to_vec();
     plain.extend_from_slice(&json);
-    seal_key(&plain, passphrase.expose()).map_err(unsealed)
+    seal_key(&framed(&plain), passphrase.expose()).map_err(unsealed)
 }
 
 fn open(sealed: &str, passphrase: &Secret) -> Result<BTreeMap<String, String>, ReplicaError> {
     let plain = open_key(sealed, passphrase.expose()).map_err(unsealed)?;
-    let (hash, json) = plain.split_at_checked(32).unwrap_or_default();
+    let content = plain.get(FRAME_BYTES..).unwrap_or_default();
+    let (hash, json) = content.split_at_checked(32).unwrap_or_default();
     let keys = serde_json::from_slice(json);
     match keys {
         Ok(keys) if Sha256::digest(json)[..] == *hash => Ok(keys),
@@ -304,6 +305,21 @@ fn open(sealed: &str, passphrase: &Secret) -> Result<BTreeMap<String, String>, R
             "Put a good copy back: weir store import.",
         )),
     }
+}
+
+/// Bytes of the frame that sealed keys have, before what is in it.
+const FRAME_BYTES: usize = 11;
+
+/// In the frame of a private key (RFC 5958 §2), by which a wrong passphrase is told: a sequence of version 0 and the bytes. They are more
+/// than 255, since there are three keys at least.
+fn framed(plain: &[u8]) -> Vec<u8> {
+    let length = |bytes: usize| u16::try_from(bytes).unwrap_or(u16::MAX).to_be_bytes();
+    let (outer, inner) = (length(plain.len() + 7), length(plain.len()));
+    let mut framed = vec![
+        0x30, 0x82, outer[0], outer[1], 2, 1, 0, 4, 0x82, inner[0], inner[1],
+    ];
+    framed.extend_from_slice(plain);
+    framed
 }
 
 fn unsealed(error: SealedKeyError) -> ReplicaError {
