@@ -222,6 +222,8 @@ codes! {
     // Recorded.
     LOG_FULL "log.full" 507 "The operator has to make room: the log reached log.bytes_max or its disk is full.";
     LOG_FAILED "log.failed" 503 "The operator has to mend the log; nothing passes unrecorded.";
+    STORE_AWAY "store.away" 503 "Try again in a moment, or at another replica; the operator has to bring the store back.";
+    STORE_BEHIND "store.behind" 503 "Try again in a moment, or at another replica; records do not reach the store.";
     LOG_BUSY "log.busy" 503 "Too many calls wait to be recorded; try again in a moment.";
 
     // MCP.

@@ -12,10 +12,10 @@ mod work;
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use ::postgres::Target;
 use serde_json::{Value, json};
 use tools::serve::Cancel;
 use tools::serve::call::{Ask, Problem, Said, Session, Waits};
-use tools::serve::postgres::Target;
 use tools::serve::table::run;
 
 use crate::service::Call;

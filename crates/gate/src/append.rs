@@ -10,6 +10,9 @@ use crate::passed::Passed;
 use crate::ports::{Advice, Hold, Question, RecordError};
 use crate::reserve::Reserved;
 
+/// When to try again while the store is away, in milliseconds.
+const STORE_RETRY_MS: u64 = 1_000;
+
 /// The proof that all has been asked but whether it can be recorded.
 pub struct Decided {
     pub(crate) reserved: Reserved,
@@ -115,6 +118,14 @@ impl Gate {
             RecordError::Busy => Refusal::new(refusal::LOG_BUSY, "too many records wait"),
             RecordError::Failed(why) => {
                 Refusal::new(refusal::LOG_FAILED, "the log failed").with_private(why.clone())
+            }
+            RecordError::Away => {
+                let public = "the store that the replicas share is away";
+                Refusal::new(refusal::STORE_AWAY, public).with_retry_ms(STORE_RETRY_MS)
+            }
+            RecordError::Behind => {
+                let public = "records do not reach the store that the replicas share";
+                Refusal::new(refusal::STORE_BEHIND, public).with_retry_ms(STORE_RETRY_MS)
             }
         };
         self.ports

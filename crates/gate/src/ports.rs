@@ -244,6 +244,10 @@ pub enum RecordError {
     Busy,
     /// The disk failed; the text is for the operator.
     Failed(String),
+    /// Nothing was heard of the store that replicas share for longer than that is allowed.
+    Away,
+    /// Records do not reach that store for longer than that is allowed.
+    Behind,
 }
 
 impl fmt::Display for RecordError {
@@ -252,6 +256,8 @@ impl fmt::Display for RecordError {
             RecordError::Full => out.write_str("it reached its bound, or its disk is full"),
             RecordError::Busy => out.write_str("too many records wait to be written"),
             RecordError::Failed(why) => out.write_str(why),
+            RecordError::Away => out.write_str("the store is away"),
+            RecordError::Behind => out.write_str("records do not reach the store"),
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::disk::{Disk, FileDisk};
 use crate::entry::Entry;
 use crate::log::{CHECKPOINTS, KEY_PUB, read_text};
 use crate::note::{self, Checkpoint, Verifier};
+use crate::tree;
 
 pub use export::{ExportError, Exported, export};
 use source::{Read, Source};
@@ -298,6 +299,23 @@ pub fn entries(dir: &Path, from: u64) -> Result<Entries, Damage> {
     })
 }
 
+/// The leaf hash of one entry; nothing where the log ends before it.
+///
+/// # Errors
+/// `Unreadable` where the directory holds no log, and what is damaged before the entry.
+pub(crate) fn leaf_at(dir: &Path, index: u64) -> Result<Option<Digest>, Damage> {
+    let whole = entries(dir, index)?.next_whole().transpose()?;
+    Ok(whole.map(|whole| whole.leaf))
+}
+
+/// One entry as it stands in a log, unchecked.
+pub(crate) struct WholeEntry {
+    pub(crate) seq: u64,
+    pub(crate) prev: Digest,
+    pub(crate) leaf: Digest,
+    pub(crate) record: Vec<u8>,
+}
+
 /// The records of a log, each with its index. Ends after the last that is there, where [`Entries::again`] goes on, and
 /// after the first that cannot be read.
 pub struct Entries {
@@ -323,7 +341,16 @@ impl Entries {
         read.go_on(&self.disk, layout).map_err(gone)
     }
 
-    fn step(&mut self) -> Option<Result<(u64, Vec<u8>), Damage>> {
+    /// The next entry with its hashes; nothing at the end, or after one that cannot be read.
+    pub(crate) fn next_whole(&mut self) -> Option<Result<WholeEntry, Damage>> {
+        let item = self.step();
+        if matches!(item, Some(Err(_))) {
+            self.read = None;
+        }
+        item
+    }
+
+    fn step(&mut self) -> Option<Result<WholeEntry, Damage>> {
         loop {
             let index = self.at;
             match self.read.as_mut()?.next(&self.disk, index) {
@@ -333,7 +360,12 @@ impl Entries {
                         continue;
                     }
                     return Some(match Entry::parse(bytes) {
-                        Some(entry) => Ok((entry.seq, entry.record.to_vec())),
+                        Some(entry) => Ok(WholeEntry {
+                            seq: entry.seq,
+                            prev: entry.prev,
+                            leaf: tree::leaf_hash(bytes),
+                            record: entry.record.to_vec(),
+                        }),
                         None => Err(Damage::new(index, Kind::Changed, "it is not an entry")),
                     });
                 }
@@ -348,11 +380,8 @@ impl Iterator for Entries {
     type Item = Result<(u64, Vec<u8>), Damage>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let item = self.step();
-        if matches!(item, Some(Err(_))) {
-            self.read = None;
-        }
-        item
+        let item = self.next_whole()?;
+        Some(item.map(|whole| (whole.seq, whole.record)))
     }
 }
 

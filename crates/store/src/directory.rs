@@ -149,6 +149,15 @@ impl DirectoryFile {
         Ok((book, answer))
     }
 
+    /// Writes a copy of a directory that is kept elsewhere, for commands that read the file.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn keep_copy(&self, book: &DirectoryBook) -> Result<(), DirectoryError> {
+        let _lock = self.lock()?;
+        self.write(book)
+    }
+
     fn lock(&self) -> Result<File, DirectoryError> {
         let path = self.dir.join(LOCK);
         let failed = |error| DirectoryError::Io(path.clone(), error);

@@ -16,6 +16,7 @@ mod limits;
 pub mod pins;
 pub mod pkcs11;
 mod plain;
+pub mod replica;
 pub mod runs;
 pub mod tasks;
 pub mod usage;

@@ -9,8 +9,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{JoinHandle, Thread};
 
 use base::record::{Lost, Snapshot, Subject, parts};
 use base::{CallId, Digest, Now};
@@ -184,6 +184,29 @@ pub struct LogStats {
     pub checkpoints: AtomicU64,
     /// Outcomes that a failed log could not take.
     pub lost: AtomicU64,
+    /// Entries that are on the disk for certain.
+    synced: AtomicU64,
+    /// Who is woken when there are more of them.
+    waker: OnceLock<Thread>,
+}
+
+impl LogStats {
+    /// Entries that are on the disk for certain.
+    pub fn synced(&self) -> u64 {
+        self.synced.load(Ordering::Acquire)
+    }
+
+    /// Has a thread woken whenever more is on the disk; the first that asks is.
+    pub fn wake_on_sync(&self, thread: Thread) {
+        let _ = self.waker.set(thread);
+    }
+
+    fn set_synced(&self, entries: u64) {
+        self.synced.store(entries, Ordering::Release);
+        if let Some(thread) = self.waker.get() {
+            thread.unpark();
+        }
+    }
 }
 
 /// An open log. Dropping it writes what waits.

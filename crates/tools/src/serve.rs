@@ -13,7 +13,6 @@ pub mod desk;
 pub mod fence;
 pub mod http;
 pub mod memory;
-pub mod postgres;
 pub mod resource;
 pub mod session;
 pub mod table;

@@ -7,6 +7,7 @@ pub(crate) mod client;
 mod log;
 pub(crate) mod probe;
 pub(crate) mod relay;
+pub(crate) mod replica;
 mod spending;
 
 use std::any::Any;
@@ -31,6 +32,7 @@ use crate::routes::Routes;
 use crate::stopping::Stopping;
 
 pub(crate) use log::InForce;
+pub(crate) use replica::Replica;
 pub(crate) use spending::{BudgetGauge, OfAgents, RunMoney, Spending, dollars};
 
 /// Connections of one thread to what weir calls, for calls that the gate passed.
@@ -62,6 +64,8 @@ impl WayOut {
 /// What all threads of a gateway share.
 pub(crate) struct Gateway {
     pub log: Arc<Log>,
+    /// Of a gateway that shares a store with others.
+    replica: Option<Arc<Replica>>,
     pub pins: Option<Arc<store::Pins>>,
     pub notices: Arc<Notices>,
     pub drain: Drain,
@@ -89,6 +93,8 @@ impl Gateway {
         let targets = Arc::new(targets(settings)?);
         let failed = |error: store::StateError| error.to_string();
         let state = State::open(&settings.state).map_err(failed)?;
+        // Before anything is made: keys and the authority are the store's where there is one.
+        let begun = replica::join(settings)?;
         let fingerprint_key = state.key("fingerprint.key").map_err(failed)?;
         let rules = rules(settings, settings, fingerprint_key).map_err(|problems| {
             let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
@@ -99,7 +105,11 @@ impl Gateway {
         let log = Arc::new(log.map_err(failed)?);
         let clock = Arc::new(Clock::new());
         let in_force = InForce::new(&rules.policies, &settings.agents);
-        log::begin(&log, settings, &in_force, gate::ports::Clock::now(&*clock))?;
+        let replica = begun.map(|begun| Replica::start(begun, settings, &log));
+        let replica = replica.transpose()?.map(Arc::new);
+        let before = replica.as_ref().and_then(|replica| replica.before());
+        let now = gate::ports::Clock::now(&*clock);
+        log::begin(&log, settings, &in_force, before, now)?;
         let spending = Spending::read(settings, &state.logs(), gate::ports::Clock::now(&*clock))?;
         let metrics = Arc::new(Metrics::new(names(settings, settings)));
         let pins = pins(settings, &state)?;
@@ -112,6 +122,7 @@ impl Gateway {
         let recorder = NoticingLog {
             log: Arc::clone(&log),
             notices: Arc::clone(&notices),
+            store: replica.as_ref().map(|replica| replica.standing()),
         };
         let ports = Ports {
             pins: pins.clone().map(noticing),
@@ -138,12 +149,14 @@ impl Gateway {
             spending: &spending,
             known: &known,
             log: &log,
+            replica: replica.as_ref(),
         };
         let lanes = lanes::ALL.iter().map(|row| (row.open)(settings, &parts));
         let lanes: Result<_, String> = lanes.collect();
         Ok(Gateway {
             lanes: lanes?,
             log,
+            replica,
             pins,
             notices,
             drain,
@@ -175,6 +188,7 @@ impl Gateway {
             metrics: Arc::clone(&self.metrics),
             edge: Arc::clone(&self.edge),
             log: Arc::clone(&self.log),
+            replica: self.replica.clone(),
             drain: self.drain.clone(),
             origins: Arc::clone(&self.origins),
             stopping: Arc::clone(&self.stopping),
@@ -227,7 +241,11 @@ impl Gateway {
 
     /// Records that the gateway ends by itself, and closes its log.
     pub(crate) fn close(&self) -> Result<(), RecordError> {
-        log::end(&self.log, self.now())
+        let ended = log::end(&self.log, self.now());
+        if let Some(replica) = &self.replica {
+            replica.close();
+        }
+        ended
     }
 
     /// What the lanes can change while serving. Errors: no lane changed.

@@ -24,9 +24,11 @@ mod prices;
 mod problems;
 mod reference;
 mod relay;
+mod replicas;
 mod runs;
 mod serve;
 mod stop;
+mod store;
 mod usage;
 mod web;
 
@@ -122,6 +124,9 @@ enum Command {
     Hook(Box<Hook>),
     #[command(subcommand)]
     Web(web::Web),
+    #[command(subcommand)]
+    Store(store::Store),
+    Replicas(replicas::Replicas),
     Stop(stop::Stop),
     Go(stop::Go),
     Stopped(stop::StoppedNow),
@@ -160,6 +165,8 @@ pub(crate) fn run() -> ExitCode {
         Command::Tools(command) => command.run(),
         Command::Hook(command) => command.run(scan_settings, hook::log),
         Command::Web(command) => command.run(),
+        Command::Store(command) => command.run(),
+        Command::Replicas(command) => command.run(),
         Command::Stop(command) => command.run(),
         Command::Go(command) => command.run(),
         Command::Stopped(command) => command.run(),

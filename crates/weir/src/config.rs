@@ -16,6 +16,7 @@ mod mcp;
 mod named;
 mod outside;
 pub(crate) mod read;
+pub(crate) mod replicas;
 mod runs;
 pub(crate) mod seen;
 pub(crate) mod settings;

@@ -6,12 +6,15 @@
 //! Everyone is told one word. What there is, what is wrong with it, and which version this is, is told to this machine
 //! alone.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use gate::Gate;
 use gate::ports::RecordError;
 use http::StatusCode;
 use net::{Body, Drain, Response};
 use serde_json::{Map, Value, json};
+use store::replica::{StoreStanding, StoreTrouble};
 
 /// How one lane is.
 pub(crate) struct LaneHealth {
@@ -57,7 +60,54 @@ pub(crate) struct Health<'a> {
     pub gate: &'a Gate,
     pub drain: &'a Drain,
     pub lanes: Vec<LaneHealth>,
+    /// Of a replica: how it stands with the store.
+    pub replica: Option<ReplicaHealth>,
 }
+
+/// How a replica stands with the store that it shares.
+pub(crate) struct ReplicaHealth {
+    pub name: String,
+    /// Entries of its log that are not in the store yet.
+    pub behind: u64,
+    pub standing: Arc<StoreStanding>,
+}
+
+impl ReplicaHealth {
+    /// Late is where nothing was heard for some seconds: calls go on, and are refused after `store.outage_max`.
+    fn word(&self) -> (&'static str, Readiness) {
+        let late = LATE_MS..;
+        match self.standing.trouble() {
+            Some(StoreTrouble::Alarm(_)) => ("not what this replica wrote", Readiness::NotReady),
+            Some(StoreTrouble::Away) => ("away", Readiness::NotReady),
+            Some(StoreTrouble::Behind) => ("behind", Readiness::NotReady),
+            None if late.contains(&self.standing.silent_ms()) => (
+                "away; calls go on until store.outage_max",
+                Readiness::Degraded,
+            ),
+            None if late.contains(&self.standing.stuck_ms()) => (
+                "behind; calls go on until store.outage_max",
+                Readiness::Degraded,
+            ),
+            None => ("works", Readiness::Ready),
+        }
+    }
+
+    fn told(&self) -> Value {
+        let standing = &self.standing;
+        json!({
+            "replica": self.name,
+            "status": self.word().0,
+            "behind": self.behind,
+            "silent_ms": standing.silent_ms(),
+            "stuck_ms": standing.stuck_ms(),
+            "clock_ahead_ms": standing.clock_ahead_ms(),
+            "why": standing.why(),
+        })
+    }
+}
+
+/// After how long without a word, or without progress, that is told, in milliseconds.
+const LATE_MS: u64 = 3_000;
 
 /// The process runs. Says nothing else, and costs nothing.
 pub(crate) fn live() -> Response {
@@ -78,6 +128,10 @@ impl Health<'_> {
             false => Readiness::Ready,
         };
         let lanes = self.lanes.iter().map(|lane| lane.readiness);
+        let own = self
+            .replica
+            .as_ref()
+            .map_or(own, |replica| own.max(replica.word().1));
         let readiness = lanes.fold(own, Readiness::max);
         let is_draining = self.drain.is_started();
         let status = match is_draining {
@@ -88,6 +142,9 @@ impl Health<'_> {
         if near {
             body["log"] = log_word(trouble.as_ref()).into();
             body["policies"] = policies.into();
+            if let Some(replica) = &self.replica {
+                body["store"] = replica.told();
+            }
             body["version"] = env!("CARGO_PKG_VERSION").into();
             for lane in &self.lanes {
                 let parts = lane.parts.iter();
@@ -119,5 +176,7 @@ fn log_word(trouble: Option<&RecordError>) -> &'static str {
         Some(RecordError::Full) => "full",
         Some(RecordError::Busy) => "busy",
         Some(RecordError::Failed(_)) => "failed",
+        Some(RecordError::Away) => "works, and the store is away",
+        Some(RecordError::Behind) => "works, and does not reach the store",
     }
 }

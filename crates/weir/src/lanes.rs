@@ -23,7 +23,7 @@ use gate::{Gate, Reach};
 use net::{Drain, Endpoint, Request, Response, Targets};
 use store::{Log, State};
 
-use crate::assemble::{Spending, WayOut};
+use crate::assemble::{Replica, Spending, WayOut};
 use crate::config::{Problem, Settings};
 use crate::health::LaneHealth;
 use crate::ports::{Clock, Known};
@@ -63,6 +63,7 @@ pub(crate) struct Parts<'a> {
     pub spending: &'a Spending,
     pub known: &'a Arc<Known>,
     pub log: &'a Arc<Log>,
+    pub replica: Option<&'a Arc<Replica>>,
 }
 
 /// A lane of a gateway that runs: what all threads share.

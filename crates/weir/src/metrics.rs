@@ -18,6 +18,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use store::log::Log;
 
+use crate::assemble::Replica;
 use crate::lanes::{self, Running};
 
 macro_rules! docs {
@@ -43,6 +44,10 @@ docs! {
     LOG_BYTES "weir_log_bytes" "gauge" "" "Bytes of the log on the disk";
     COMMITS "weir_log_commits" "gauge" "" "Group commits of the log since the start";
     COMMIT_SECONDS "weir_log_commit_last_seconds" "gauge" "" "How long the last commit of the log took";
+    STORE_BEHIND "weir_store_behind_entries" "gauge" "" "Entries of the log that are not in the store yet; 0 without a store";
+    STORE_STUCK "weir_store_behind_seconds" "gauge" "" "For how long records wait for the store without progress";
+    STORE_SILENT "weir_store_silent_seconds" "gauge" "" "For how long nothing was heard of the store";
+    STORE_CLOCK "weir_store_clock_ahead_seconds" "gauge" "" "How far the store's clock is ahead of this machine's";
     LOST "weir_log_outcomes_lost" "gauge" "" "Outcomes that a failed log could not take";
     NEVERS "weir_nevers" "gauge" "" "Impossible states that were reached; anything but 0 is a bug";
 }
@@ -64,6 +69,10 @@ const OWN: &[Metric] = &[
     LOG_BYTES,
     COMMITS,
     COMMIT_SECONDS,
+    STORE_BEHIND,
+    STORE_STUCK,
+    STORE_SILENT,
+    STORE_CLOCK,
     LOST,
     NEVERS,
 ];
@@ -134,6 +143,10 @@ pub(crate) struct Metrics {
     log_bytes: Gauge,
     commits: Gauge,
     commit_seconds: Float,
+    store_behind: Gauge,
+    store_stuck: Float,
+    store_silent: Float,
+    store_clock: Float,
     lost: Gauge,
     nevers: Gauge,
 }
@@ -168,6 +181,10 @@ impl Metrics {
             log_bytes: Gauge::default(),
             commits: Gauge::default(),
             commit_seconds: Float::default(),
+            store_behind: Gauge::default(),
+            store_stuck: Float::default(),
+            store_silent: Float::default(),
+            store_clock: Float::default(),
             lost: Gauge::default(),
             nevers: Gauge::default(),
         };
@@ -210,6 +227,10 @@ impl Metrics {
             LOG_BYTES, log_bytes;
             COMMITS, commits;
             COMMIT_SECONDS, commit_seconds;
+            STORE_BEHIND, store_behind;
+            STORE_STUCK, store_stuck;
+            STORE_SILENT, store_silent;
+            STORE_CLOCK, store_clock;
             LOST, lost;
             NEVERS, nevers;
         }
@@ -279,6 +300,7 @@ impl Metrics {
         &self,
         edge: &net::EdgeShared,
         log: &Log,
+        replica: Option<&Replica>,
         lanes: &[Arc<dyn Running>],
     ) -> String {
         let stats = log.stats();
@@ -293,6 +315,13 @@ impl Metrics {
         self.commits.set(read(&stats.commits));
         self.commit_seconds
             .set(read(&stats.commit_us_last) as f64 / 1e6);
+        if let Some(replica) = replica {
+            let standing = replica.standing();
+            self.store_behind.set(replica.behind(log) as i64);
+            self.store_stuck.set(standing.stuck_ms() as f64 / 1e3);
+            self.store_silent.set(standing.silent_ms() as f64 / 1e3);
+            self.store_clock.set(standing.clock_ahead_ms() as f64 / 1e3);
+        }
         self.lost.set(read(&stats.lost));
         self.nevers.set(read(&base::never::NEVERS));
         let mut page = String::new();

@@ -19,6 +19,7 @@ use gate::ports::{
 use scan::tool::shown;
 use serde_json::Value;
 use store::Log;
+use store::replica::{StoreStanding, StoreTrouble};
 
 /// Time between two lines about the refusals of one agent by one code, in milliseconds.
 const EVERY_MS: u64 = 10_000;
@@ -280,9 +281,20 @@ fn rule_of(record: &Value) -> String {
 pub(crate) struct NoticingLog {
     pub(crate) log: Arc<Log>,
     pub(crate) notices: Arc<Notices>,
+    /// Of a replica: whether calls may go on by what it hears of the store.
+    pub(crate) store: Option<Arc<StoreStanding>>,
 }
 
 impl NoticingLog {
+    /// What the store refuses calls for.
+    fn store_trouble(&self) -> Option<RecordError> {
+        Some(match self.store.as_ref()?.trouble()? {
+            StoreTrouble::Away => RecordError::Away,
+            StoreTrouble::Behind => RecordError::Behind,
+            StoreTrouble::Alarm(alarm) => RecordError::Failed(alarm),
+        })
+    }
+
     fn look(&self, record: &[u8]) {
         if self.notices.is_on()
             && is_refusal(record)
@@ -309,6 +321,11 @@ impl Recorder for NoticingLog {
     }
 
     fn passes(&self, call: CallId, record: Vec<u8>) -> Appended {
+        if let Some(trouble) = self.store_trouble() {
+            let (answer, appended) = tokio::sync::oneshot::channel();
+            let _ = answer.send(Err(trouble));
+            return appended;
+        }
         self.log.passes(call, record)
     }
 
@@ -334,7 +351,7 @@ impl Recorder for NoticingLog {
     }
 
     fn trouble(&self) -> Option<RecordError> {
-        Recorder::trouble(&*self.log)
+        Recorder::trouble(&*self.log).or_else(|| self.store_trouble())
     }
 }
 

@@ -15,6 +15,7 @@ use crate::admin::access::AdminAccess;
 use crate::admin::body::json_bytes;
 use crate::admin::shapes::{StopsBody, StopsView};
 use crate::admin::{AdminActor, openapi};
+use crate::assemble::Replica;
 use crate::health::{self, Health};
 use crate::lanes::{self, OnThread, Running};
 use crate::metrics::Metrics;
@@ -193,6 +194,7 @@ pub(crate) struct Routes {
     pub metrics: Arc<Metrics>,
     pub edge: Arc<EdgeShared>,
     pub log: Arc<Log>,
+    pub replica: Option<Arc<Replica>>,
     pub drain: Drain,
     /// Sites whose pages may call.
     pub origins: Arc<[String]>,
@@ -365,11 +367,20 @@ impl Routes {
                 .iter()
                 .filter_map(|lane| lane.health())
                 .collect(),
+            replica: self
+                .replica
+                .as_ref()
+                .map(|replica| replica.health(&self.log)),
         }
     }
 
     fn metrics_page(&self) -> Response {
-        let page = self.metrics.page(&self.edge, &self.log, &self.running);
+        let page = self.metrics.page(
+            &self.edge,
+            &self.log,
+            self.replica.as_deref(),
+            &self.running,
+        );
         let mut response = Response::new(Body::Full(Bytes::from(page)));
         let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
         response

@@ -27,7 +27,10 @@ const MAY: &[(&str, &[&str])] = &[
     ("scan", &["base", "config"]),
     ("net", &["base"]),
     ("gate", &["base", "identity", "policy", "scan"]),
-    ("store", &["base", "config", "gate", "identity", "policy"]),
+    (
+        "store",
+        &["base", "config", "gate", "identity", "policy", "postgres"],
+    ),
     ("llm", &["base", "config", "gate", "identity", "net"]),
     ("mcp", &["base", "config", "gate", "identity", "net"]),
     // Whose task is whose is kept by store.
@@ -50,17 +53,21 @@ const MAY: &[(&str, &[&str])] = &[
         "run",
         &["base", "config", "gate", "identity", "net", "store"],
     ),
+    ("postgres", &["config"]),
     ("tools", &["base", "config"]),
     ("terminal", &[]),
     ("scancli", &["base", "scan", "terminal"]),
-    ("flow", &["base", "tools"]),
-    ("toolscli", &["base", "flow", "store", "terminal", "tools"]),
+    ("flow", &["base", "postgres", "tools"]),
+    (
+        "toolscli",
+        &["base", "flow", "postgres", "store", "terminal", "tools"],
+    ),
     (
         "weir",
         &[
             "a2a", "base", "config", "identity", "policy", "scan", "gate", "net", "store", "mcp",
-            "llm", "flow", "lab", "relay", "run", "scancli", "seal", "terminal", "tools",
-            "toolscli", "web",
+            "llm", "flow", "lab", "postgres", "relay", "run", "scancli", "seal", "terminal",
+            "tools", "toolscli", "web",
         ],
     ),
 ];

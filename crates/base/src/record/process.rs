@@ -27,6 +27,10 @@ pub struct Start<'a> {
     pub directory: Digest,
     /// Calls that were open when the process before ended; a `lost` of each follows.
     pub lost: u64,
+    /// What it is called among replicas, where there are any.
+    pub replica: Option<&'a str>,
+    /// The origin of the log that this replica wrote before this one, where it has another disk since.
+    pub before: Option<&'a str>,
 }
 
 impl Start<'_> {
@@ -34,6 +38,7 @@ impl Start<'_> {
     pub fn to_json(&self) -> Vec<u8> {
         json::object(|json| {
             json.text("at", &rfc3339(self.at.unix_ms));
+            json.text_if("before", self.before);
             json.plain("directory", self.directory);
             json.text("durability", self.durability);
             json.text("kind", "start");
@@ -41,6 +46,7 @@ impl Start<'_> {
             json.text("origin", self.origin);
             json.number("pid", u64::from(self.pid));
             json.plain("policy_set", self.policy_set);
+            json.text_if("replica", self.replica);
             json.text("version", self.version);
         })
     }
@@ -274,6 +280,8 @@ mod tests {
             policy_set: Digest([1; 32]),
             directory: Digest([2; 32]),
             lost: 1,
+            replica: None,
+            before: None,
         };
         let (one, two) = ("01".repeat(32), "02".repeat(32));
         assert_eq!(

@@ -3,11 +3,11 @@
 //! Statements are written once, in what SQLite and PostgreSQL have in common, with `?` or `?1` for values. Where the two
 //! differ, the caller asks which it is. Everything that goes wrong is a `Problem` by the time it leaves here.
 
+use ::postgres::{self, Session, ValueType};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ToSql, params_from_iter};
 use sha2::{Digest, Sha256};
 use tools::serve::call::Problem;
-use tools::serve::postgres::{self, Session, ValueType};
 
 use super::{failed, postgres as server};
 use crate::model::filter::FactValue;

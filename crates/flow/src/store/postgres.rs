@@ -13,9 +13,9 @@ mod turn;
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use ::postgres::{Fault, STATEMENT_MS_MAX, Session, SqlValue, Target};
 use sha2::{Digest, Sha256};
 use tools::serve::call::Problem;
-use tools::serve::postgres::{Fault, STATEMENT_MS_MAX, Session, SqlValue, Target};
 
 use super::clock::Clock;
 use super::unavailable;

@@ -1,7 +1,7 @@
 //! How an object's document becomes its row, its edges, its facts and its words: the same for a write and for a replay.
 
+use ::postgres::{Session, SqlValue};
 use tools::serve::call::Problem;
-use tools::serve::postgres::{Session, SqlValue};
 
 use super::db::{Db, cells, encoded};
 use super::postgres::failed;

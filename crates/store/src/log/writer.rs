@@ -74,6 +74,7 @@ impl Writer {
     ) -> Writer {
         stats.entries.store(log.edge.size(), Ordering::Relaxed);
         stats.bytes.store(log.bytes, Ordering::Relaxed);
+        stats.set_synced(log.edge.size());
         Writer {
             disk,
             log,
@@ -252,6 +253,7 @@ impl Writer {
         let synced = self.log.file.sync();
         synced.map_err(|error| Fail::Broken(format!("syncing the log failed: {error}")))?;
         self.unsynced = false;
+        self.stats.set_synced(self.log.edge.size());
         Ok(())
     }
 

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use flow::store::{Database, Durability, StorePlace};
 use flow::{Desk, Settings, author};
+use postgres::Target;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tools::serve::call::{Ask, Problem, Session};
 use tools::serve::desk;
-use tools::serve::postgres::Target;
 
 use crate::Failure;
 

@@ -75,6 +75,7 @@ pub(super) fn begin(
     log: &Log,
     settings: &Settings,
     in_force: &InForce,
+    before: Option<&str>,
     now: Now,
 ) -> Result<(), String> {
     let lost = log.left_open();
@@ -87,6 +88,8 @@ pub(super) fn begin(
         policy_set: in_force.policy_set(),
         directory: in_force.directory(),
         lost,
+        replica: settings.store.as_ref().map(|store| store.replica.as_str()),
+        before,
     };
     log.note(start.to_json());
     log.tell_lost(now);

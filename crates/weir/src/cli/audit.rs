@@ -7,6 +7,7 @@ mod accept;
 mod line;
 mod show;
 mod snapshot;
+mod stored;
 mod wanted;
 
 use std::path::{Path, PathBuf};
@@ -61,6 +62,7 @@ Examples:
   weir audit verify ./state --json
   weir audit verify exported --key \"$(cat kept-elsewhere.pub)\"
   weir audit verify --checkpoint /mnt/witness/weir --since-checkpoint
+  weir audit verify --store
 
 A log that a gateway writes, or that was killed, may end in a few entries that are not signed yet. More of them than
 that are damage, and so is a log without any checkpoint.
@@ -82,6 +84,9 @@ pub(super) struct Verify {
     /// Read only what follows that checkpoint, or the newest of the log
     #[arg(long)]
     since_checkpoint: bool,
+    /// Verify the logs of all replicas in the store that the configuration names
+    #[arg(long, conflicts_with_all = ["place", "state", "checkpoint", "since_checkpoint"])]
+    store: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -192,6 +197,11 @@ fn unreadable(dir: &Path, damage: &Damage) -> Failure {
 
 impl Verify {
     fn run(self) -> Ended {
+        if self.store {
+            let (_, store) = super::store::settings(&self.place.file)?;
+            let keys: Vec<String> = self.key.into_iter().collect();
+            return super::store::verified(&store, &keys, self.json);
+        }
         let dir = self.place.dir()?;
         let elsewhere = match &self.checkpoint {
             Some(file) => Some(file.clone()),

@@ -99,6 +99,12 @@ pub(crate) struct File {
     #[schemars(example = &"{ durability: fsync }")]
     #[serde(default)]
     pub log: store::section::Log,
+    /// What several gateways share in PostgreSQL, so that they are one; without it this one keeps all in its state folder.
+    #[schemars(example = &"{ postgres: env:DATABASE_URL, passphrase: file:store.pass }")]
+    pub store: Option<::store::replica::StoreSection>,
+    /// What this gateway is called among those that share a store; each has a name of its own.
+    #[schemars(example = &"a")]
+    pub replica: Option<Label>,
     /// Web sites whose pages may call, beside the gateway's own address.
     #[schemars(example = &"[https://app.example]")]
     #[serde(default)]

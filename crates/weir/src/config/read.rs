@@ -16,7 +16,9 @@ use super::outside::Machine;
 use super::seen::Seen;
 use super::settings::relay::Relay;
 use super::settings::{Agent, LOCAL, Policy, PolicyFile, Settings};
-use super::{POLICY_BYTES_MAX, Problem, a2a, budgets, llm, mcp, named, runs, tools, toolsets, web};
+use super::{
+    POLICY_BYTES_MAX, Problem, a2a, budgets, llm, mcp, named, replicas, runs, tools, toolsets, web,
+};
 use crate::lanes;
 
 pub(crate) use super::outside::{Environment, read_text};
@@ -169,6 +171,7 @@ fn settings(file: &File, path: &Path, check: &mut Check<'_>) -> Settings {
     let own = [check.folder.join(&file.state.0), path.to_owned()];
     let own = own.iter().chain(&check.read);
     tools::hide(&mut servers, &own.cloned().collect::<Vec<_>>(), check);
+    let store = replicas::store(file, check);
     let mut log = file.log.clone();
     log.witness = log.witness.map(|witness| check.folder.join(witness));
     Settings {
@@ -198,6 +201,7 @@ fn settings(file: &File, path: &Path, check: &mut Check<'_>) -> Settings {
         unusable: Vec::new(),
         limits: file.limits.clone(),
         log,
+        store,
         // The gateway's own pages come from its public URL.
         origins: file
             .origins

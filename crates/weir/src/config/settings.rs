@@ -75,6 +75,8 @@ pub(crate) struct Settings {
     pub unusable: Vec<Problem>,
     pub limits: Limits,
     pub log: Log,
+    /// What is shared with other replicas, where there are any.
+    pub store: Option<super::replicas::StoreSettings>,
     /// Browser origins that may call, beside the gateway's own; lower case, no trailing slash.
     pub origins: Vec<String>,
     pub logs: Logs,
@@ -118,6 +120,7 @@ impl Settings {
             unusable: Vec::new(),
             limits: Limits::default(),
             log: Log::default(),
+            store: None,
             origins: Vec::new(),
             logs: Logs::default(),
             threads: 0,

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use ::config::{Check, Path as Key, Reference};
 use base::{Name, Secret};
 use flow::store::Database;
+use postgres::Target;
 use tools::section::{Code, Embed, FlowSection, FlowStore};
-use tools::serve::postgres::Target;
 
 use super::file::File;
 use super::settings::{ChildServer, EnvValue, Server, ServerKind};

@@ -1,8 +1,8 @@
 //! Opens a session, and refuses a role, a database or tables that would not keep tenants apart or that are not ours; makes
 //! the tables.
 
+use ::postgres::{Fault, Session, SqlValue};
 use tools::serve::call::Problem;
-use tools::serve::postgres::{Fault, Session, SqlValue};
 
 use super::schema::{APPLICATION, LOCKS, SCHEMA, STEPS, TABLES, policies};
 use super::{Database, failed, settle};

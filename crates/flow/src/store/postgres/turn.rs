@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ::postgres::{Fault, Session, SqlValue};
 use tools::serve::call::Problem;
-use tools::serve::postgres::{Fault, Session, SqlValue};
 
 use super::schema::{LOCKS, STEPS};
 use super::{Pool, check, failed};

@@ -13,9 +13,11 @@ use terminal::{unwritable_output, visible, visible_json};
 
 use super::line::{header, line};
 use super::wanted::{CallOf, Sieve, Wanted, is_refused};
-use super::{Place, unreadable};
+use super::{Place, stored, unreadable};
 use crate::cli::{Answer, Ended, Failure, complain, print};
 
+/// Records of the store that are shown where nothing else is said.
+const STORED_LAST: u64 = 100;
 /// How often a log that is followed is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
@@ -30,6 +32,7 @@ Examples:
   weir audit show --action mcp:call --refused
   weir audit show --call 5f0c7e1d
   weir audit show --refused --follow
+  weir audit show --store --agent dev --refused --since 1d     What all replicas refused an agent
   weir audit show --state ~/.local/state/weir/hook --last 20    What coding agents did
 
 The whole log is verified first, as weir audit verify does; damage is said, and what there is is shown all the same.
@@ -48,6 +51,18 @@ pub(in crate::cli) struct Show {
     place: Place,
     #[command(flatten)]
     wanted: Wanted,
+    /// Records of all replicas, from the store that the configuration names; 100 where --last says nothing else
+    #[arg(long, conflicts_with_all = ["place", "state", "follow", "tool", "action", "run", "rule"])]
+    store: bool,
+    /// Of the store, only what this replica recorded
+    #[arg(long, value_name = "NAME", requires = "store")]
+    replica: Option<String>,
+    /// Of the store, only what was asked by this lane, such as mcp
+    #[arg(long, value_name = "NAME", requires = "store")]
+    lane: Option<String>,
+    /// Of the store, only what was refused for this, such as policy.forbidden
+    #[arg(long, value_name = "CODE", requires = "store")]
+    refusal: Option<String>,
     /// Only the last of these records
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=AUDIT_LAST_MAX as u64))]
     last: Option<u64>,
@@ -71,6 +86,20 @@ enum Stopped {
 impl From<Failure> for Stopped {
     fn from(failure: Failure) -> Stopped {
         Stopped::Failed(failure)
+    }
+}
+
+impl Show {
+    /// Prints records of the store.
+    fn show_stored(&self) -> Result<Answer, Failure> {
+        let (_, store) = crate::cli::store::settings(&self.place.file)?;
+        let more = stored::More {
+            replica: self.replica.clone(),
+            lane: self.lane.clone(),
+            refusal: self.refusal.clone(),
+            most: self.last.unwrap_or(STORED_LAST),
+        };
+        stored::show(&store, &self.wanted, more, self.json)
     }
 }
 
@@ -142,6 +171,9 @@ impl Show {
     }
 
     fn show(&self) -> Result<Answer, Stopped> {
+        if self.store {
+            return Ok(self.show_stored()?);
+        }
         let dir = self.place.dir()?;
         let mut entries = audit::entries(&dir, 0).map_err(|damage| unreadable(&dir, &damage))?;
         // What is shown is not proven by being there: what was changed is said before it, and is the answer no.

@@ -31,10 +31,10 @@ pub(super) struct Wanted {
     pub(super) call: Option<String>,
     /// Only what this agent asked, and how it ended
     #[arg(long, value_name = "NAME")]
-    agent: Option<String>,
+    pub(super) agent: Option<String>,
     /// Only what this server was asked, and how it ended
     #[arg(long, value_name = "NAME")]
-    server: Option<String>,
+    pub(super) server: Option<String>,
     /// Only what this tool was asked, and how it ended: by its name, or SERVER/TOOL
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
@@ -49,10 +49,10 @@ pub(super) struct Wanted {
     rule: Option<String>,
     /// Only what was refused: calls, answers, events of hooks, reloads
     #[arg(long)]
-    refused: bool,
+    pub(super) refused: bool,
     /// Only what was recorded since: 90s, 30m, 1h, 7d, or a date such as 2026-11-25 or 2026-11-25T08:30:00Z
     #[arg(long, value_name = "WHEN", value_parser = since)]
-    since: Option<Since>,
+    pub(super) since: Option<Since>,
 }
 
 /// A time of the past.

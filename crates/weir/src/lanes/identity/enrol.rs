@@ -16,7 +16,7 @@ use identity::public_key::PublicKey;
 use net::Response;
 use serde_json::{Value, json};
 use store::authority::AuthorityError;
-use store::directory::{CredentialEntry, CredentialKind, EntryState};
+use store::directory::{CredentialEntry, CredentialKind, DirectoryBook, EntryState};
 
 use super::shared::IdentityShared;
 use super::{Asked, ENROL, answer, json_body};
@@ -63,13 +63,11 @@ async fn enrolled(shared: &IdentityShared, body: &Value) -> Result<Response, Ref
     let brought = match brought(shared, body, text, &redeemed.agent) {
         Ok(brought) => brought,
         Err(refusal) => {
-            let (book, ()) = shared
-                .file
-                .change(shared.known.look(|book| book.epoch), |book| {
-                    book.count_try(&digest);
-                    Ok(())
-                })?;
-            shared.known.enter(book);
+            let count = |book: &mut DirectoryBook| {
+                book.count_try(&digest);
+                Ok(())
+            };
+            shared.keeper.change(&shared.known, count).await?;
             return Err(refusal);
         }
     };

@@ -18,6 +18,7 @@ use store::authority::{Authority, AuthorityFiles};
 use store::directory::{DirectoryBook, DirectoryFile};
 use store::log::Log;
 
+use crate::assemble::replica::DirectoryKeeper;
 use crate::config::Settings;
 use crate::config::identity::{Identity, Issuer};
 use crate::lanes::Parts;
@@ -32,7 +33,7 @@ pub(super) struct IdentityShared {
     pub clock: Arc<Clock>,
     pub known: Arc<Known>,
     pub log: Arc<Log>,
-    pub file: DirectoryFile,
+    pub keeper: DirectoryKeeper,
     pub settings: Option<Identity>,
     pub key: TokenKey,
     /// The key that signed before, where there is one.
@@ -53,10 +54,8 @@ pub(super) struct IdentityShared {
 
 impl IdentityShared {
     pub(super) fn new(settings: &Settings, parts: &Parts<'_>) -> Result<IdentityShared, String> {
-        let file = DirectoryFile::of_state(&settings.state);
-        let stamp = file.stamp();
-        let book = file.read().map_err(|error| error.to_string())?;
-        parts.known.enter(book);
+        let stamp = DirectoryFile::of_state(&settings.state).stamp();
+        let keeper = DirectoryKeeper::open(settings, parts.replica, parts.known)?;
         let seed = parts
             .state
             .key(TOKEN_KEY)
@@ -73,7 +72,7 @@ impl IdentityShared {
             clock: Arc::clone(parts.clock),
             known: Arc::clone(parts.known),
             log: Arc::clone(parts.log),
-            file,
+            keeper,
             authority: authority(settings)?,
             settings: identity,
             key: TokenKey::new(&seed).map_err(|error| error.to_string())?,
@@ -188,11 +187,11 @@ impl IdentityShared {
             return Err(refusal);
         }
         self.record(by, what, whom, None).await?;
-        let known_epoch = self.known.look(|book| book.epoch);
-        match self.file.change(known_epoch, change) {
-            Ok((book, answer)) => {
-                *self.stamp.lock().unwrap_or_else(PoisonError::into_inner) = self.file.stamp();
-                self.known.enter(book);
+        match self.keeper.change(&self.known, change).await {
+            Ok(answer) => {
+                if let Some(file) = self.keeper.file() {
+                    *self.stamp.lock().unwrap_or_else(PoisonError::into_inner) = file.stamp();
+                }
                 Ok(answer)
             }
             Err(refusal) => {
@@ -247,12 +246,16 @@ impl IdentityShared {
 
     /// Looks whether another process changed the directory, and takes that over.
     pub(super) fn look(&self) {
-        let stamp = self.file.stamp();
+        // What is shared is watched elsewhere.
+        let Some(file) = self.keeper.file() else {
+            return;
+        };
+        let stamp = file.stamp();
         let mut last = self.stamp.lock().unwrap_or_else(PoisonError::into_inner);
         if *last == stamp {
             return;
         }
-        match self.file.read() {
+        match file.read() {
             Ok(book) => {
                 *last = stamp;
                 drop(last);

@@ -12,7 +12,7 @@ use config::Reference;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
-use super::tls::Tls;
+use crate::tls::Tls;
 
 /// Longest URL, in bytes.
 const URL_BYTES_MAX: usize = 4096;
@@ -148,6 +148,11 @@ impl Target {
         let role = self.config.get_user().unwrap_or_default();
         let ports: Vec<String> = self.config.get_ports().iter().map(u16::to_string).collect();
         format!("{role}@{self}:{}", ports.join(","))
+    }
+
+    /// The role that it connects as.
+    pub fn role(&self) -> String {
+        self.config.get_user().unwrap_or_default().to_owned()
     }
 
     /// Whether the URL had a password: it may be written where a secret may, and nowhere else.

@@ -1,20 +1,31 @@
 //! A connection to PostgreSQL for code that waits: one thread, one statement at a time, every wait bounded.
 //!
+//! Work tracking keeps its boards by it, and replicas what they share.
+//!
 //! A `Target` is a URL that was read and found safe: TLS by `sslmode`, roots by `sslrootcert`. A `Session` is one
 //! connection. A session that lost its server, or that had to be given up, is broken and answers nothing more: who holds it
 //! opens another. It refuses TLS that checks nothing, and keeps the password out of everything that it says.
+
+#![cfg_attr(
+    test,
+    allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")
+)]
 
 mod target;
 mod tls;
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::time::Duration;
 
+use bytes::Bytes;
+use futures_util::SinkExt;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, Statement};
+use tokio_postgres::{AsyncMessage, Client, Connection, Statement};
 
 pub use target::Target;
 pub use tokio_postgres::Row;
@@ -50,6 +61,18 @@ pub enum SqlValue<'v> {
     Text(Option<&'v str>),
     Ints(Vec<i64>),
     Texts(Vec<&'v str>),
+    Bytes(Option<&'v [u8]>),
+}
+
+/// Why a wait for news ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Heard<T> {
+    /// The server notified this session of something that it listens for.
+    Notice,
+    /// What was waited for beside it.
+    Other(T),
+    /// The time is over.
+    Nothing,
 }
 
 /// One connection.
@@ -59,6 +82,9 @@ pub struct Session {
     client: Client,
     statements: RefCell<HashMap<(String, Vec<Type>), Statement>>,
     is_broken: Cell<bool>,
+    /// That the server notified: one that waits stands for all that came.
+    notices: RefCell<mpsc::Receiver<()>>,
+    answer_ms: u64,
 }
 
 impl Session {
@@ -68,19 +94,29 @@ impl Session {
     ///
     /// Where nobody answers in time, or the server lets this role not in.
     pub fn open(target: &Target) -> Result<Session, Fault> {
+        Session::open_within(target, ANSWER_MS_MAX)
+    }
+
+    /// The same, where each statement has a bound of its own in milliseconds.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::open`].
+    pub fn open_within(target: &Target, answer_ms: u64) -> Result<Session, Fault> {
         let mut builder = tokio::runtime::Builder::new_current_thread();
         let runtime = builder.enable_all().build();
         let runtime = runtime.map_err(|error| Fault::Gone(format!("a runtime: {error}")))?;
+        let (notify, notices) = mpsc::channel(1);
         let client = bounded(&runtime, CONNECT_MS_MAX, async {
             match &target.tls {
                 None => {
                     let (client, connection) = target.config.connect(tokio_postgres::NoTls).await?;
-                    tokio::spawn(connection);
+                    tokio::spawn(carry(connection, notify));
                     Ok(client)
                 }
                 Some(tls) => {
                     let (client, connection) = target.config.connect(tls.clone()).await?;
-                    tokio::spawn(connection);
+                    tokio::spawn(carry(connection, notify));
                     Ok(client)
                 }
             }
@@ -90,6 +126,8 @@ impl Session {
             client,
             statements: RefCell::default(),
             is_broken: Cell::new(false),
+            notices: RefCell::new(notices),
+            answer_ms,
         })
     }
 
@@ -104,7 +142,7 @@ impl Session {
     ///
     /// What the server refuses, or that it is gone.
     pub fn batch(&self, sql: &str) -> Result<(), Fault> {
-        self.wait(ANSWER_MS_MAX, self.client.batch_execute(sql))
+        self.wait(self.answer_ms, self.client.batch_execute(sql))
     }
 
     /// The same, with a bound of its own in milliseconds.
@@ -124,7 +162,7 @@ impl Session {
     pub fn rows(&self, sql: &str, values: &[SqlValue<'_>]) -> Result<Vec<Row>, Fault> {
         let statement = self.statement(sql, values)?;
         let given: Vec<&(dyn ToSql + Sync)> = values.iter().map(SqlValue::as_sql).collect();
-        self.wait(ANSWER_MS_MAX, self.client.query(&statement, &given))
+        self.wait(self.answer_ms, self.client.query(&statement, &given))
     }
 
     /// Does a statement, and says how many rows it changed.
@@ -135,7 +173,47 @@ impl Session {
     pub fn execute(&self, sql: &str, values: &[SqlValue<'_>]) -> Result<u64, Fault> {
         let statement = self.statement(sql, values)?;
         let given: Vec<&(dyn ToSql + Sync)> = values.iter().map(SqlValue::as_sql).collect();
-        self.wait(ANSWER_MS_MAX, self.client.execute(&statement, &given))
+        self.wait(self.answer_ms, self.client.execute(&statement, &given))
+    }
+
+    /// Sends rows by `COPY … FROM STDIN`, in pieces as the statement's format has them, and says how many there were.
+    ///
+    /// # Errors
+    ///
+    /// What the server refuses, or that it is gone.
+    pub fn copy_in(&self, sql: &str, pieces: Vec<Bytes>) -> Result<u64, Fault> {
+        self.wait(self.answer_ms, async {
+            let sink = self.client.copy_in::<_, Bytes>(sql).await?;
+            let mut sink = std::pin::pin!(sink);
+            for piece in pieces {
+                sink.send(piece).await?;
+            }
+            sink.finish().await
+        })
+    }
+
+    /// Waits for a notification of what this session listens for, or for something else, for so long at most.
+    ///
+    /// # Errors
+    ///
+    /// That the server is gone.
+    pub fn hear<T>(&self, ms: u64, other: impl Future<Output = T>) -> Result<Heard<T>, Fault> {
+        let gone = || Fault::Gone("the connection was lost".to_owned());
+        let Some(runtime) = self.runtime.as_ref().filter(|_| !self.is_broken()) else {
+            return Err(gone());
+        };
+        let mut notices = self.notices.borrow_mut();
+        let heard = runtime.block_on(async {
+            tokio::select! {
+                notice = notices.recv() => notice.map(|()| Heard::Notice),
+                other = other => Some(Heard::Other(other)),
+                () = tokio::time::sleep(Duration::from_millis(ms)) => Some(Heard::Nothing),
+            }
+        });
+        heard.ok_or_else(|| {
+            self.is_broken.set(true);
+            gone()
+        })
     }
 
     fn statement(&self, sql: &str, values: &[SqlValue<'_>]) -> Result<Statement, Fault> {
@@ -144,7 +222,7 @@ impl Session {
         if let Some(statement) = self.statements.borrow().get(&key) {
             return Ok(statement.clone());
         }
-        let statement = self.wait(ANSWER_MS_MAX, self.client.prepare_typed(&key.0, &key.1))?;
+        let statement = self.wait(self.answer_ms, self.client.prepare_typed(&key.0, &key.1))?;
         let mut kept = self.statements.borrow_mut();
         // Few texts differ from call to call; where they do, all are forgotten at once.
         if kept.len() >= STATEMENTS_MAX {
@@ -189,6 +267,7 @@ impl SqlValue<'_> {
             SqlValue::Text(_) => Type::TEXT,
             SqlValue::Ints(_) => Type::INT8_ARRAY,
             SqlValue::Texts(_) => Type::TEXT_ARRAY,
+            SqlValue::Bytes(_) => Type::BYTEA,
         }
     }
 
@@ -198,6 +277,21 @@ impl SqlValue<'_> {
             SqlValue::Text(text) => text,
             SqlValue::Ints(numbers) => numbers,
             SqlValue::Texts(texts) => texts,
+            SqlValue::Bytes(bytes) => bytes,
+        }
+    }
+}
+
+/// Carries what goes to the server and comes from it, until the connection ends.
+async fn carry<S, T>(mut connection: Connection<S, T>, notify: mpsc::Sender<()>)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+        if matches!(message, AsyncMessage::Notification(_)) {
+            // Where one waits already, whoever takes it looks anew.
+            let _ = notify.try_send(());
         }
     }
 }
