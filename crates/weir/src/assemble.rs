@@ -21,6 +21,7 @@ use net::{Drain, EdgeSettings, EdgeShared, Endpoint, Scheme, Targets, Upstreams}
 use store::{Log, LogSettings, State};
 
 use crate::admin::access::AdminAccess;
+use crate::config::identity::{Identity, OnceBy};
 use crate::config::settings::{Ca, Settings, Url};
 use crate::config::{Problem, compile};
 use crate::lanes::{self, OnThread, Parts, Running};
@@ -28,6 +29,7 @@ use crate::metrics::Metrics;
 use crate::notices::{Notices, NoticingLog, NoticingPins};
 use crate::ports::{Clock, Known, UsedIds};
 use crate::routes::Routes;
+use crate::shared_store::{SharedIds, SharedStores};
 use crate::stopping::Stopping;
 
 pub(crate) use log::InForce;
@@ -113,10 +115,11 @@ impl Gateway {
             log: Arc::clone(&log),
             notices: Arc::clone(&notices),
         };
+        let stores = SharedStores::new(settings, &clock)?;
         let ports = Ports {
             pins: pins.clone().map(noticing),
             accounts: Some(spending.accounts()),
-            once_ids: Some(Arc::new(UsedIds::new(Arc::clone(&clock)))),
+            once_ids: Some(once_ids(settings, &stores, &clock)),
             ..Ports::new(
                 Arc::clone(&known) as Arc<dyn gate::ports::Directory>,
                 Arc::clone(&spending.limits) as Arc<dyn gate::ports::Budgets>,
@@ -138,6 +141,7 @@ impl Gateway {
             spending: &spending,
             known: &known,
             log: &log,
+            stores: &stores,
         };
         let lanes = lanes::ALL.iter().map(|row| (row.open)(settings, &parts));
         let lanes: Result<_, String> = lanes.collect();
@@ -248,6 +252,21 @@ impl Gateway {
 
     pub(crate) fn edge(&self) -> Arc<EdgeShared> {
         Arc::clone(&self.edge)
+    }
+}
+
+/// Where it is kept which proofs were used.
+fn once_ids(
+    settings: &Settings,
+    stores: &SharedStores,
+    clock: &Arc<Clock>,
+) -> Arc<dyn gate::ports::OnceIds> {
+    let is_shared = |identity: &Identity| identity.once == OnceBy::Redis;
+    match (&stores.all, &settings.identity) {
+        (Some(store), Some(identity)) if is_shared(identity) => {
+            Arc::new(SharedIds::new(Arc::clone(store), Arc::clone(clock)))
+        }
+        _ => Arc::new(UsedIds::new(Arc::clone(clock))),
     }
 }
 

@@ -291,6 +291,7 @@ fn only_at_start(old: &Settings, new: &Settings) -> Vec<String> {
         ("origins", old.origins != new.origins),
         ("threads", old.threads != new.threads),
         ("identity", old.identity != new.identity),
+        ("cache", old.cache != new.cache),
     ];
     let single = single.into_iter().filter(|(_, differs)| *differs);
     let mut keys: Vec<String> = single.map(|(key, _)| key.to_owned()).collect();

@@ -22,6 +22,7 @@ use sources::{all_sources, attributes, is_for_tests, root, sources, type_name};
 const MAY: &[(&str, &[&str])] = &[
     ("base", &[]),
     ("config", &["base"]),
+    ("cache", &["base"]),
     ("identity", &["base"]),
     ("policy", &["base"]),
     ("scan", &["base", "config"]),
@@ -58,8 +59,8 @@ const MAY: &[(&str, &[&str])] = &[
     (
         "weir",
         &[
-            "a2a", "base", "config", "identity", "policy", "scan", "gate", "net", "store", "mcp",
-            "llm", "flow", "lab", "relay", "run", "scancli", "seal", "terminal", "tools",
+            "a2a", "base", "cache", "config", "identity", "policy", "scan", "gate", "net", "store",
+            "mcp", "llm", "flow", "lab", "relay", "run", "scancli", "seal", "terminal", "tools",
             "toolscli", "web",
         ],
     ),
