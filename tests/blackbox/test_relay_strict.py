@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import queue
 import random
 import signal
 import socket
@@ -56,7 +55,14 @@ class Fleet:
         return Process(self.configure(i, **more), "serve").start()
 
     def is_ready(self, i):
-        return self.inbounds[i].get("/health/ready")[0] == 200
+        """Whether it says so, and its port is open, which follows in a moment."""
+        if self.inbounds[i].get("/health/ready")[0] != 200:
+            return False
+        try:
+            socket.create_connection(("127.0.0.1", self.ports[i]), WAIT_S).close()
+            return True
+        except ConnectionRefusedError:
+            return False
 
     def ready(self, seconds=WAIT_S):
         until(lambda: all(self.is_ready(i) for i in range(len(self.names))), "all instances are ready", seconds)
@@ -380,8 +386,9 @@ class Load:
         return self.results
 
 
-def test_nothing_runs_twice_whatever_is_killed(tmp_path, store):
-    fleet = Fleet(tmp_path, store, balancer=HaProxy)
+def test_nothing_runs_twice_whatever_is_killed(tmp_path):
+    store = Store(tmp_path / "store")
+    fleet = Fleet(tmp_path / "fleet", store, balancer=HaProxy)
     fleet.ready()
     load, killed = Load(fleet.port), []
     try:
@@ -393,10 +400,11 @@ def test_nothing_runs_twice_whatever_is_killed(tmp_path, store):
                 fleet.middle.start()
             elif what == "outbound":
                 fleet.outbound.kill()
+                fleet.outbound.addresses, fleet.outbound.status = {}, None
                 fleet.outbound.start()
             else:
                 fleet.inbounds[what].kill()
-                fleet.inbounds[what].start()
+                fleet.inbounds[what] = fleet.begin(what)
                 until(lambda: fleet.is_ready(what), "it is ready again")
         time.sleep(0.5)
         results = load.end()
@@ -422,3 +430,4 @@ def test_nothing_runs_twice_whatever_is_killed(tmp_path, store):
     finally:
         load.end()
         fleet.stop()
+        store.stop()
