@@ -78,7 +78,7 @@ certify-lab: ## Checks the lab against servers and generators of others; about t
 	cargo build --locked --profile dist -p weir
 	$(VENV)/python bench/certify_lab.py --weir target/dist/weir
 
-certify-relay: ## Checks two sealed relays a side behind nginx, under load; MINUTES (4) or more.
+certify-relay: ## Checks two sealed relays a side behind nginx, under load and while parts are killed; MINUTES (4) or more.
 	@setup/setup.sh bench
 	cargo build --locked --profile dist -p weir
 	$(VENV)/python bench/certify_relay.py --weir target/dist/weir --minutes $(MINUTES)

@@ -8,6 +8,7 @@ Two outbound and two inbound instances stand behind nginx, in turn by request or
 2. Rotation: the keys of the tickets are changed under load, in the file that both inbounds read.
 3. Expiry: sessions last two seconds, under load.
 4. Drain: each instance in its turn is told to end, and started again, under load.
+5. Kill (relay_kills.py): `replay: strict` with a Redis, while instances, the balancer's choices and the store die.
 
 It passes when nothing failed, no byte was wrong, the origin saw every request once and none twice, and both instances
 of a side had their share: by request within 2 % of a half; by connection within four standard deviations of a fair
@@ -240,11 +241,13 @@ def drain(options, table):
 
 
 def main():
+    import relay_kills  # It stands on what is here.
+
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--weir", required=True, help="the binary to certify")
     parser.add_argument("--load", help="the binary whose lab makes the load (default: the one to certify)")
     parser.add_argument("--minutes", type=float, default=4, help="about how long all of it takes, at least 4")
-    parser.add_argument("--only", choices=["levels", "rotation", "expiry", "drain"])
+    parser.add_argument("--only", choices=["levels", "rotation", "expiry", "drain", "kill"])
     options = parser.parse_args()
     options.weir = str(Path(options.weir).resolve())
     options.load = str(Path(options.load or options.weir).resolve())
@@ -253,7 +256,7 @@ def main():
     pairs.prepare()
     options.keys = pairs.Keys(options.weir)
     table, begin_s = Table(pairs.WORK / "certify.json"), time.monotonic()
-    parts = {"levels": levels, "rotation": rotation, "expiry": expiry, "drain": drain}
+    parts = {"levels": levels, "rotation": rotation, "expiry": expiry, "drain": drain, "kill": relay_kills.kill}
     for name, part in parts.items():
         if options.only in (None, name):
             part(options, table)

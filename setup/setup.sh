@@ -2,7 +2,7 @@
 # Installs what the commands need, into .setup. The argument says how much, and each level has all of the one before:
 #
 #   run         what `make run` needs
-#   test        what `make test` adds: Chromium, nginx, HAProxy, SoftHSM, PostgreSQL, older clients and those of others, g++ and the crates of the fuzzer (the level without an argument)
+#   test        what `make test` adds: Chromium, nginx, HAProxy, SoftHSM, PostgreSQL, Redis and Valkey, older clients and those of others, g++ and the crates of the fuzzer (the level without an argument)
 #   bench       what `make bench`, `make certify-lab` and `make certify-relay` add: wrk, valgrind, other gateways of MCP (1 GB)
 #   agents      coding agents of others for `make certify-llm`, beside the level `test` (900 MB)
 #   generators  load generators to compare the lab with, beside the level `test`
@@ -85,6 +85,8 @@ if [ "$level" != run ]; then
   # Proxies in front of the listeners.
   need haproxy haproxy
   need nginx nginx-light
+  # What replicas share.
+  need redis-server redis-server
   # An HSM in software, what looks into it, and another library of certificates than OpenSSL.
   need softhsm2-util softhsm2
   need pkcs11-tool opensc
@@ -117,6 +119,8 @@ if [ "$level" != run ]; then
     python_folder .setup/clients setup/requirements-clients.txt
   once python-a2a setup/requirements.txt setup/requirements-a2a.txt -- \
     python_folder .setup/a2a setup/requirements-a2a.txt
+  once python-valkey setup/requirements.txt setup/requirements-valkey.txt -- \
+    python_folder .setup/valkey setup/requirements-valkey.txt
   once python-a2a-legacy setup/requirements.txt setup/requirements-a2a-legacy.txt -- \
     python_folder .setup/a2a-legacy setup/requirements-a2a-legacy.txt
   once python-legacy setup/requirements-legacy.txt -- python_venv .setup/venv-legacy setup/requirements-legacy.txt

@@ -26,6 +26,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("config_edit", targets::config_edit),
     ("mcp_envelope", targets::mcp_envelope),
     ("net_sse", targets::net_sse),
+    ("cache_replies", targets::cache_replies),
     ("net_ws", targets::net_ws),
     ("mcp_arguments", targets::mcp_arguments),
     ("mcp_fields", targets::mcp_fields),

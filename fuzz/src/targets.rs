@@ -233,6 +233,11 @@ pub fn mcp_batch(data: &[u8]) {
     mcp::fuzzing::batch(data);
 }
 
+/// Replies of the store that replicas share, and what is made of them.
+pub fn cache_replies(data: &[u8]) {
+    cache::fuzzing::replies(data);
+}
+
 /// An event stream: the same events, however it is cut into pieces.
 pub fn net_sse(data: &[u8]) {
     let Some((&cut, stream)) = data.split_first() else {

@@ -190,3 +190,22 @@ pub const PIN_TEXT_BYTES_MAX: usize = 64 << 10;
 pub const PINS_TEXT_BYTES_MAX: usize = 8 << 20;
 /// Bytes of the file that holds one server's definitions.
 pub const PINS_FILE_BYTES_MAX: usize = 32 << 20;
+/// How long the shared store may take to answer, in milliseconds; a later answer is none.
+pub const CACHE_ANSWER_MS_MAX: u64 = 1_000;
+/// How long a connection with the shared store, and its examination, may take, in milliseconds.
+pub const CACHE_DIAL_MS_MAX: u64 = 2_000;
+/// Longest wait between two attempts to connect with the shared store, in milliseconds.
+pub const CACHE_BACKOFF_MS_MAX: u64 = 500;
+/// Between two looks at how the shared store is, in milliseconds.
+pub const CACHE_WATCH_MS: u64 = 1_000;
+/// What is older than the start of a run of the shared store may be from this much after it, in milliseconds: two clocks,
+/// each two seconds off, and a message two seconds ahead.
+pub const CACHE_RUN_MS: u64 = 6_000;
+/// Questions that wait for one thread's connection with the shared store; one more is not asked.
+pub const CACHE_QUEUE_MAX: usize = 1_024;
+/// Questions that were sent on one connection with the shared store and have no answer yet.
+pub const CACHE_PIPELINE_MAX: usize = 1_024;
+/// Longest reply of the shared store, in bytes.
+pub const CACHE_REPLY_BYTES_MAX: usize = 64 << 10;
+/// Most elements in one reply of the shared store.
+pub const CACHE_REPLY_ELEMENTS_MAX: usize = 64;

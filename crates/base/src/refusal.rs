@@ -150,6 +150,7 @@ codes! {
     KEY_UNKNOWN "agent.key_unknown" 401 "Ask the operator for a key of this gateway.";
     KEY_EXPIRED "agent.key_expired" 401 "Ask the operator for a new key.";
     KEY_USED "agent.key_used" 401 "Make a new proof for each request.";
+    ONCE_UNAVAILABLE "once.unavailable" 503 "Try again in a moment with a new proof; the operator finds in /health/ready what is wrong with the store that replicas share.";
     TOKEN_INVALID "agent.token_invalid" 401 "Ask for a new token at /oauth/token.";
     TOKEN_EXPIRED "agent.token_expired" 401 "Ask for a new token at /oauth/token; look at the clocks if it is new.";
     TOKEN_AUDIENCE "agent.token_audience" 401 "Ask for a token whose audience is this gateway.";

@@ -144,18 +144,18 @@ impl Gate {
     /// Uses an id that may be used once, such as that of a proof; it is remembered until then, in Unix milliseconds.
     ///
     /// # Errors
-    /// `agent.key_used` where it was used before, and where nobody can say in time.
+    /// `agent.key_used` where it was used before, `once.unavailable` where nobody can say, or not in time.
     pub async fn use_once(&self, id: &Digest, until_unix_ms: u64) -> Result<(), Refusal> {
         let Some(port) = &self.ports.once_ids else {
             return Err(Refusal::new(refusal::KEY_USED, "no proofs are taken here"));
         };
         let clock = &*self.ports.clock;
         match port.is_first(id, until_unix_ms).within_bound(clock).await {
-            Some(true) => Ok(()),
-            Some(false) => Err(Refusal::new(refusal::KEY_USED, "the proof was used before")),
-            None => {
+            Some(Some(true)) => Ok(()),
+            Some(Some(false)) => Err(Refusal::new(refusal::KEY_USED, "the proof was used before")),
+            Some(None) | None => {
                 let public = "nobody can say whether the proof was used before";
-                Err(Refusal::new(refusal::KEY_USED, public))
+                Err(Refusal::new(refusal::ONCE_UNAVAILABLE, public))
             }
         }
     }

@@ -187,8 +187,9 @@ pub trait Accounts: Send + Sync {
 
 /// Ids that may be used once, such as those of proofs.
 pub trait OnceIds: Send + Sync {
-    /// Whether this is the first time that the id is seen; it is remembered until then, in Unix milliseconds.
-    fn is_first(&self, id: &Digest, until_unix_ms: u64) -> Reply<bool>;
+    /// Whether this is the first time that the id is seen; it is remembered until then, in Unix milliseconds. Nothing
+    /// where nobody can say.
+    fn is_first(&self, id: &Digest, until_unix_ms: u64) -> Reply<Option<bool>>;
 }
 
 /// A call that is about to pass, for those who have a say beside the policies.

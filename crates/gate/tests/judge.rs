@@ -477,9 +477,9 @@ impl Holds for Says {
 }
 
 impl OnceIds for Says {
-    fn is_first(&self, _: &Digest, _: u64) -> Reply<bool> {
+    fn is_first(&self, _: &Digest, _: u64) -> Reply<Option<bool>> {
         match &self.0 {
-            Some(advice) => Reply::Ready(*advice == Advice::Permit),
+            Some(advice) => Reply::Ready(Some(*advice == Advice::Permit)),
             None => Reply::Later(Box::pin(std::future::pending())),
         }
     }
@@ -517,10 +517,10 @@ fn whoever_has_a_say_outside_can_refuse_and_silence_refuses() {
         assert_eq!(rig.refused(call(1, &resource)), code);
     }
     let id = Digest([1; 32]);
-    for (advice, first) in [
-        (Some(Advice::Permit), true),
-        (refuse(), false),
-        (None, false),
+    for (advice, code) in [
+        (Some(Advice::Permit), None),
+        (refuse(), Some("agent.key_used")),
+        (None, Some("once.unavailable")),
     ] {
         let says: Arc<dyn OnceIds> = Arc::new(Says(advice));
         let rig = rig(|ports| Ports {
@@ -528,7 +528,7 @@ fn whoever_has_a_say_outside_can_refuse_and_silence_refuses() {
             ..ports
         });
         let used = rig.runtime.block_on(rig.gate.use_once(&id, 5));
-        assert_eq!(used.is_ok(), first);
+        assert_eq!(used.err().map(|refusal| refusal.code.name), code);
     }
     let rig = rig(as_ports);
     assert!(rig.runtime.block_on(rig.gate.use_once(&id, 5)).is_err());

@@ -4,6 +4,8 @@
 //! nonce is stateless: an HMAC over the time by a key that each process draws at its start. So ids have to be unique in one
 //! process alone, and a proof that was used before a restart, or at another process, meets `use_dpop_nonce` (RFC 9449 §8).
 
+use std::sync::{PoisonError, RwLock};
+
 use base::{Digest, JsonValue};
 
 use crate::jose::{JoseError, date_ms, needed, string, to_base64url};
@@ -144,8 +146,8 @@ fn check_claims(claims: JsonValue<'_>, expected: &ExpectedProof<'_>) -> Result<S
     }
 }
 
-/// What makes and knows the nonces of one process.
-pub struct NonceKey(aws_lc_rs::hmac::Key);
+/// What makes and knows the nonces of one process, or of those that share what was used.
+pub struct NonceKey(RwLock<aws_lc_rs::hmac::Key>);
 
 /// Bytes of the HMAC in a nonce.
 const NONCE_MAC_BYTES: usize = 16;
@@ -153,10 +155,16 @@ const NONCE_MAC_BYTES: usize = 16;
 impl NonceKey {
     /// Of 32 bytes that the caller drew from the system's random source at its start.
     pub fn new(random: &[u8; 32]) -> NonceKey {
-        NonceKey(aws_lc_rs::hmac::Key::new(
-            aws_lc_rs::hmac::HMAC_SHA256,
-            random,
-        ))
+        NonceKey(RwLock::new(hmac_key(random)))
+    }
+
+    /// Makes those of processes that have the same secret and the same store of used ids, in one run of that store:
+    /// what was used before the store forgot it has another nonce.
+    pub fn share(&self, secret: &[u8; 32], run: &str) {
+        let of_run = [b"weir dpop nonce 1", run.as_bytes()].concat();
+        let tag = aws_lc_rs::hmac::sign(&hmac_key(secret), &of_run);
+        let mut key = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        *key = hmac_key(tag.as_ref());
     }
 
     /// The nonce that is given out now.
@@ -166,7 +174,8 @@ impl NonceKey {
 
     fn of_window(&self, window: u64) -> String {
         let window = window.to_be_bytes();
-        let mac = aws_lc_rs::hmac::sign(&self.0, &window);
+        let key = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let mac = aws_lc_rs::hmac::sign(&key, &window);
         to_base64url(&[&window[..], &mac.as_ref()[..NONCE_MAC_BYTES]].concat())
     }
 
@@ -176,6 +185,10 @@ impl NonceKey {
         let window = now_unix_ms / NONCE_WINDOW_MS;
         nonce == self.of_window(window) || window > 0 && nonce == self.of_window(window - 1)
     }
+}
+
+fn hmac_key(bytes: &[u8]) -> aws_lc_rs::hmac::Key {
+    aws_lc_rs::hmac::Key::new(aws_lc_rs::hmac::HMAC_SHA256, bytes)
 }
 
 impl std::fmt::Debug for NonceKey {

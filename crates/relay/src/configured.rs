@@ -161,6 +161,10 @@ pub struct Inbound {
     pub join_tokens: Vec<Secret>,
     /// Those that instances share; without them, this instance makes its own.
     pub ticket_keys: Option<Vec<TicketKey>>,
+    /// As text: the key under which instances share their ticket keys through the store.
+    pub fleet_key: Option<Secret>,
+    /// What sessions are promised about replays.
+    pub mode: seal::Mode,
     /// What outbounds are told to expect next.
     pub next_key: Option<Pin>,
     pub windows_max: usize,

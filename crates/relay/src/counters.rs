@@ -108,6 +108,15 @@ counters! {
     retries Event(retries);
     /// Requests that had been let through before.
     replays Event(replays);
+    /// Claims that the store of all instances gave us.
+    claims_fresh Event(claims_fresh);
+    /// Claims that another had, or nobody answered for.
+    claims_taken Event(claims_taken);
+    claims_unknown Event(claims_unknown);
+    /// Requests that were refused because the store could not be asked.
+    claims_unasked Event(claims_unasked);
+    /// Tickets that promise another replay mode.
+    other_mode Event(other_mode);
     /// Weir-made answers, by their code.
     claimed Event(claimed);
     stale Event(stale);

@@ -26,12 +26,13 @@ use net::{
     AcceptedConnection, ConnectionService, Drain, EdgeShared, Listener, ListenerSettings, Upstreams,
 };
 use seal::replay::Replay;
-use seal::{Budget, Guard, Responder};
+use seal::{Budget, Guard, Mode, Responder};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_local;
 
 use crate::counters::{All, Snapshot};
 use crate::generation::Generation;
+use crate::once::Claims;
 use crate::random;
 use crate::routes::Routes;
 use crate::said::Said;
@@ -49,6 +50,10 @@ pub struct Inbound {
     live: ArcSwap<Live>,
     teks: Teks,
     replay: Replay,
+    /// What sessions are promised about replays.
+    mode: Mode,
+    /// The store of all instances.
+    claims: Option<Arc<dyn Claims>>,
     guard: Arc<Guard>,
     /// When the drain began, by the monotonic clock; 0 before.
     drained_mono_ms: AtomicU64,
@@ -87,13 +92,19 @@ impl Inbound {
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Inbound>, Problem> {
         let now = clock.now();
+        if settings.mode == Mode::Strict && settings.claims.is_none() {
+            return Err(Problem::NoStore);
+        }
         let guard = Arc::new(Guard::new(Budget::new(settings.handshake_cpu_us_per_s)));
         let mut hash_key = [0; 16];
         random::fill(&mut hash_key).map_err(|_| Problem::Random)?;
+        let settings_mode = settings.mode;
         Ok(Arc::new(Inbound {
-            teks: Teks::new(&settings.ticket_keys, now)?,
+            teks: Teks::new(&settings, now)?,
+            mode: settings.mode,
+            claims: settings.claims.clone(),
             replay: Replay::local(settings.windows_max, hash_key, now),
-            live: ArcSwap::from_pointee(Live::new(&mut settings, &guard)?),
+            live: ArcSwap::from_pointee(Live::new(&mut settings, &guard, settings_mode)?),
             guard,
             drained_mono_ms: AtomicU64::new(0),
             gate,
@@ -122,7 +133,7 @@ impl Inbound {
     /// # Errors
     /// The first problem.
     pub fn prepare(&self, mut settings: InboundSettings) -> Result<impl FnOnce() + '_, Problem> {
-        let live = Live::new(&mut settings, &self.guard)?;
+        let live = Live::new(&mut settings, &self.guard, self.mode)?;
         let keys = self.teks.prepare(&settings.ticket_keys, self.clock.now())?;
         Ok(move || {
             self.teks.take(keys);
@@ -175,7 +186,39 @@ impl Inbound {
         let now = self.clock.now();
         let unix_ms = now.unix_ms.saturating_sub(ON_ITS_WAY_MS);
         let lets_through = || self.lets_through(Now { unix_ms, ..now });
-        !self.is_draining() && (self.live.load().trust.is_some() || lets_through())
+        let is_sealed = self.live.load().trust.is_none();
+        !self.is_draining() && (!is_sealed || lets_through() && self.store_problem().is_none())
+    }
+
+    /// Why what is promised cannot be kept, by the store that instances share: a code.
+    pub fn store_problem(&self) -> Option<&'static str> {
+        let now = self.clock.now();
+        if self.teks.is_of_other_fleet() {
+            return Some("relay.fleet_key");
+        }
+        let claims = self.claims.as_ref()?;
+        let state = claims.state();
+        if self.mode == Mode::Strict {
+            let late_ms = now.unix_ms.saturating_sub(ON_ITS_WAY_MS);
+            if state.problem.is_some() {
+                return state.problem;
+            }
+            if late_ms <= state.refuses_until_unix_ms {
+                return Some("cache.changed");
+            }
+        }
+        match self.teks.is_ready(now) {
+            true => None,
+            false => state.problem.or(Some("relay.no_ticket_key")),
+        }
+    }
+
+    /// Looks after what is shared with other instances. Whoever waits until the inbound is ready calls it again and
+    /// again; whoever serves need not.
+    pub async fn share(&self) {
+        if let Err(problem) = self.teks.share(self.clock.now()).await {
+            tracing::error!(target: "relay", %problem, "no new ticket key");
+        }
     }
 
     /// Says why a handshake was refused: each reason now and then, because anybody can cause one.
@@ -211,7 +254,11 @@ impl Inbound {
 }
 
 impl Live {
-    fn new(settings: &mut InboundSettings, guard: &Arc<Guard>) -> Result<Live, Problem> {
+    fn new(
+        settings: &mut InboundSettings,
+        guard: &Arc<Guard>,
+        mode: Mode,
+    ) -> Result<Live, Problem> {
         let names = settings.origins.iter().map(|(name, _)| name.clone());
         let origins: Vec<Name> = names.collect();
         if let Some(twice) = (1..origins.len()).find(|at| origins[..*at].contains(&origins[*at])) {
@@ -221,7 +268,7 @@ impl Live {
         let is_mutual = settings.mutual.is_some();
         Ok(Live {
             routes: Routes::new(&settings.routes, &[], &plain)?,
-            roll: Roll::new(std::mem::take(&mut settings.peers))?,
+            roll: Roll::new(std::mem::take(&mut settings.peers), mode)?,
             trust: settings.mutual.take().map(Trust::new).transpose()?,
             responder: match is_mutual {
                 true => None,

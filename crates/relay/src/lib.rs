@@ -24,6 +24,7 @@ mod callers;
 mod connection;
 mod generation;
 mod grants;
+mod once;
 mod outer;
 mod plain;
 mod random;
@@ -34,9 +35,10 @@ mod said;
 pub use actions::LANE;
 pub use counters::Snapshot;
 pub use inbound::Inbound;
+pub use once::{ClaimAnswer, ClaimName, Claims, ClaimsState, Later, ticket_place};
 pub use outbound::Outbound;
-pub use seal::Key32;
 pub use seal::keytext::{PeerKey, TicketKey};
+pub use seal::{Key32, Mode};
 pub use settings::{
     Agent, Callers, Enrolled, HostMatch, InboundSettings, Mutual, OutboundSettings, Peer, Problem,
     Route, TicketKeys, To, Token,

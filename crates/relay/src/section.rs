@@ -3,8 +3,8 @@
 //! What one key says about another, and what files hold, is checked where the configuration is read.
 
 use config::{
-    Addresses, ByName, Count, FileReference, Label, List, Listen, OneOrMore, Reference, Switch,
-    Text, Time, Url,
+    Addresses, ByName, Count, FileReference, Label, List, Listen, OneOr, OneOrMore, Reference,
+    Switch, Text, Time, Url,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -90,6 +90,34 @@ pub enum Suite {
 pub enum Replay {
     #[default]
     Local,
+    Strict,
+}
+
+/// Ticket keys that instances make together.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(example = &"{ store: true, key: file:fleet.psk }")]
+pub struct SharedTickets {
+    /// Makes, turns over and hands out the keys through the store of cache, which must not write to a disk.
+    #[schemars(example = &"true")]
+    #[serde(default)]
+    pub store: Switch,
+    /// The key that they are wrapped under there, the same at all instances, as `weir relay keygen --psk` makes it.
+    #[schemars(required, example = &"file:fleet.psk")]
+    pub key: Option<Reference>,
+}
+
+/// A store that replicas share: a Redis or a Valkey.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(example = &"{ redis: env:REDIS_URL }")]
+pub struct CacheSection {
+    /// Its URL, redis:// on this machine and rediss:// beyond, with the password in it.
+    #[schemars(required, example = &"env:REDIS_URL")]
+    pub redis: Option<Reference>,
+    /// Certificates of authorities to trust for it instead of the public ones, as PEM.
+    #[schemars(example = &"file:ca.pem")]
+    pub ca: Option<FileReference>,
 }
 
 /// The user id of one agent.
@@ -296,16 +324,20 @@ pub struct Inbound {
     /// Secrets of which a handshake has to show one before it costs us anything; two while they turn over.
     #[schemars(example = &"[env:JOIN_TOKEN]")]
     pub join_tokens: Option<List<Reference>>,
-    /// The ticket keys that instances share, as `weir relay keygen --tickets` writes them; without it this
-    /// instance makes its own and tells nobody.
+    /// The ticket keys that instances share: a file, as `weir relay keygen --tickets` writes it, or a map where they
+    /// make them through the store; without it this instance makes its own and tells nobody.
     #[schemars(example = &"file:tickets")]
-    pub ticket_keys: Option<FileReference>,
+    pub ticket_keys: Option<OneOr<FileReference, SharedTickets>>,
     /// The key that outbounds are told to expect next.
     #[schemars(example = &"file:inbound-next.key.pub")]
     pub next_key: Option<KeyText>,
-    /// How often a message may run: local is once on each instance.
-    #[schemars(example = &"local")]
+    /// How often a message may run: local is once on each instance, strict is once over all of them, by the store of
+    /// cache.
+    #[schemars(example = &"strict")]
     pub replay: Replay,
+    /// The store of this side's instances, in place of the one of cache.
+    #[schemars(example = &"{ redis: env:RELAY_REDIS_URL }")]
+    pub cache: Option<CacheSection>,
     /// Most senders of the last half minute that are told apart, at 2 KiB each; over it, new ones are refused.
     #[schemars(example = &"16384")]
     pub windows_max: Count<64, { 1 << 20 }>,
@@ -340,6 +372,7 @@ impl Default for Inbound {
             ticket_keys: None,
             next_key: None,
             replay: Default::default(),
+            cache: None,
             windows_max: Count(seal::replay::WINDOWS_DEFAULT as u64),
             handshake_cpu_us_per_s: Count(100_000),
             session_ms: Count(SESSION_MS_DEFAULT),

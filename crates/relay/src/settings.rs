@@ -11,8 +11,10 @@ use identity::AgentState;
 use net::Endpoint;
 use net::mutual::{Credentials, CredentialsError};
 use seal::keytext::{PeerKey, TicketKey};
-use seal::{Identity, Key32, Pin, Public, Suite};
+use seal::{Identity, Key32, Mode, Pin, Public, Suite};
 use zeroize::Zeroizing;
+
+use crate::once::Claims;
 
 /// Most routes of one relay.
 pub const ROUTES_MAX: usize = 1024;
@@ -138,6 +140,8 @@ pub enum TicketKeys {
     Own,
     /// Instances of one fleet have the same; they are reloaded to turn over.
     Given(Vec<TicketKey>),
+    /// Instances of one fleet make them together in the store that they share, wrapped under this key.
+    Shared(Key32),
 }
 
 /// TLS with certificates on both sides, in place of the seal.
@@ -161,6 +165,10 @@ pub struct InboundSettings {
     /// Join tokens; with any, a handshake without one of them is refused.
     pub tokens: Vec<Token>,
     pub ticket_keys: TicketKeys,
+    /// What sessions are promised about replays; it stays as it was at the start.
+    pub mode: Mode,
+    /// The store that all instances share; needed where the mode is strict or ticket keys are shared.
+    pub claims: Option<Arc<dyn Claims>>,
     /// How long sessions last, in milliseconds: an hour where nothing shorter is set, and at most.
     pub session_ms: u64,
     /// The key that peers are told to expect next.
@@ -241,6 +249,8 @@ pub enum Problem {
     Seal(seal::Error),
     /// The kernel gives no random bytes.
     Random,
+    /// What is asked for takes a store that instances share, and there is none.
+    NoStore,
 }
 
 impl fmt::Display for Problem {
@@ -273,6 +283,9 @@ impl fmt::Display for Problem {
             Problem::CallerField => f.write_str("the field of the caller's token is no field name"),
             Problem::Seal(error) => error.fmt(f),
             Problem::Random => f.write_str("the kernel gives no random bytes"),
+            Problem::NoStore => f.write_str(
+                "strict replay and shared ticket keys need a store that instances share",
+            ),
         }
     }
 }

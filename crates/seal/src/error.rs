@@ -49,6 +49,7 @@ errors! {
     TicketEarly = "the ticket was issued in the future",
     TicketExpired = "the ticket has expired",
     TicketEnded = "the peer's sessions of that time were ended",
+    TicketMode = "the ticket promises another replay mode than this instance keeps",
 
     // Chunks.
     Chunk = "a chunk is shorter or longer than a chunk may be",

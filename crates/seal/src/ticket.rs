@@ -14,6 +14,7 @@ use crate::schedule::Secret;
 use crate::suite::Suite;
 
 mod ring;
+pub mod wrap;
 
 pub(crate) use ring::tek_id;
 pub use ring::{TEK_MS, TICKET_KEYS_MAX, Tek, TekRing};
@@ -129,6 +130,10 @@ impl Ticket {
         let peer = peers.peer(&self.peer_id).ok_or(Error::Peer)?;
         if self.issued_unix_ms < peer.sessions_after_unix_ms {
             return Err(Error::TicketEnded);
+        }
+        // Another promise than the one that is kept here: a session that was promised less or more needs a new ticket.
+        if self.mode != peer.mode {
+            return Err(Error::TicketMode);
         }
         Ok(peer)
     }

@@ -22,6 +22,7 @@ use net::{Drain, EdgeSettings, EdgeShared, Endpoint, Scheme, Targets, Upstreams}
 use store::{Log, LogSettings, State};
 
 use crate::admin::access::AdminAccess;
+use crate::config::identity::{Identity, OnceBy};
 use crate::config::settings::{Ca, Settings, Url};
 use crate::config::{Problem, compile};
 use crate::lanes::{self, OnThread, Parts, Running};
@@ -29,6 +30,7 @@ use crate::metrics::Metrics;
 use crate::notices::{Notices, NoticingLog, NoticingPins};
 use crate::ports::{Clock, Known, UsedIds};
 use crate::routes::Routes;
+use crate::shared_store::{SharedIds, SharedStores};
 use crate::stopping::Stopping;
 
 pub(crate) use log::InForce;
@@ -124,10 +126,11 @@ impl Gateway {
             notices: Arc::clone(&notices),
             store: replica.as_ref().map(|replica| replica.standing()),
         };
+        let stores = SharedStores::new(settings, &clock)?;
         let ports = Ports {
             pins: pins.clone().map(noticing),
             accounts: Some(spending.accounts()),
-            once_ids: Some(Arc::new(UsedIds::new(Arc::clone(&clock)))),
+            once_ids: Some(once_ids(settings, &stores, &clock)),
             ..Ports::new(
                 Arc::clone(&known) as Arc<dyn gate::ports::Directory>,
                 Arc::clone(&spending.limits) as Arc<dyn gate::ports::Budgets>,
@@ -150,6 +153,7 @@ impl Gateway {
             known: &known,
             log: &log,
             replica: replica.as_ref(),
+            stores: &stores,
         };
         let lanes = lanes::ALL.iter().map(|row| (row.open)(settings, &parts));
         let lanes: Result<_, String> = lanes.collect();
@@ -266,6 +270,21 @@ impl Gateway {
 
     pub(crate) fn edge(&self) -> Arc<EdgeShared> {
         Arc::clone(&self.edge)
+    }
+}
+
+/// Where it is kept which proofs were used.
+fn once_ids(
+    settings: &Settings,
+    stores: &SharedStores,
+    clock: &Arc<Clock>,
+) -> Arc<dyn gate::ports::OnceIds> {
+    let is_shared = |identity: &Identity| identity.once == OnceBy::Redis;
+    match (&stores.all, &settings.identity) {
+        (Some(store), Some(identity)) if is_shared(identity) => {
+            Arc::new(SharedIds::new(Arc::clone(store), Arc::clone(clock)))
+        }
+        _ => Arc::new(UsedIds::new(Arc::clone(clock))),
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod a2a;
 pub(crate) mod budgets;
+pub(crate) mod cache;
 pub(crate) mod compile;
 pub(crate) mod file;
 pub(crate) mod identity;

@@ -28,6 +28,7 @@ use crate::config::{Problem, Settings};
 use crate::health::LaneHealth;
 use crate::ports::{Clock, Known};
 use crate::routes::Route;
+use crate::shared_store::SharedStores;
 
 /// One lane.
 pub(crate) struct Row {
@@ -64,6 +65,8 @@ pub(crate) struct Parts<'a> {
     pub known: &'a Arc<Known>,
     pub log: &'a Arc<Log>,
     pub replica: Option<&'a Arc<Replica>>,
+    /// The stores that replicas share.
+    pub stores: &'a SharedStores,
 }
 
 /// A lane of a gateway that runs: what all threads share.

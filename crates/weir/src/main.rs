@@ -26,6 +26,7 @@ mod refuse;
 mod reload;
 mod routes;
 mod serve;
+mod shared_store;
 mod stopping;
 mod wrap;
 

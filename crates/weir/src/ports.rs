@@ -229,7 +229,7 @@ impl UsedIds {
 }
 
 impl gate::ports::OnceIds for UsedIds {
-    fn is_first(&self, id: &Digest, until_unix_ms: u64) -> Reply<bool> {
+    fn is_first(&self, id: &Digest, until_unix_ms: u64) -> Reply<Option<bool>> {
         let shard = &self.shards[usize::from(id.0[0]) % USED_SHARDS];
         let mut used = shard.lock().unwrap_or_else(PoisonError::into_inner);
         let now = gate::ports::Clock::now(&*self.clock).unix_ms;
@@ -237,10 +237,10 @@ impl gate::ports::OnceIds for UsedIds {
             used.retain(|_, until| *until > now);
         }
         if used.len() >= USED_SHARD_MAX {
-            return Reply::Ready(false);
+            return Reply::Ready(Some(false));
         }
         // An id whose time is over cannot come back: its proof is too old by then.
-        Reply::Ready(used.insert(*id, until_unix_ms).is_none())
+        Reply::Ready(Some(used.insert(*id, until_unix_ms).is_none()))
     }
 }
 
@@ -282,7 +282,7 @@ mod tests {
     fn an_id_is_used_once() {
         let used = UsedIds::new(Arc::new(Clock::new()));
         let first = |id: u8| match used.is_first(&Digest([id; 32]), u64::MAX) {
-            Reply::Ready(first) => first,
+            Reply::Ready(first) => first.unwrap(),
             Reply::Later(_) => panic!("it is in memory"),
         };
         assert!(first(1) && !first(1) && first(2) && first(17) && !first(17));

@@ -292,6 +292,7 @@ fn only_at_start(old: &Settings, new: &Settings) -> Vec<String> {
         ("threads", old.threads != new.threads),
         ("identity", old.identity != new.identity),
         ("store", old.store != new.store),
+        ("cache", old.cache != new.cache),
     ];
     let single = single.into_iter().filter(|(_, differs)| *differs);
     let mut keys: Vec<String> = single.map(|(key, _)| key.to_owned()).collect();

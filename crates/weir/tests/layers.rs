@@ -22,6 +22,7 @@ use sources::{all_sources, attributes, is_for_tests, root, sources, type_name};
 const MAY: &[(&str, &[&str])] = &[
     ("base", &[]),
     ("config", &["base"]),
+    ("cache", &["base"]),
     ("identity", &["base"]),
     ("policy", &["base"]),
     ("scan", &["base", "config"]),
@@ -65,8 +66,8 @@ const MAY: &[(&str, &[&str])] = &[
     (
         "weir",
         &[
-            "a2a", "base", "config", "identity", "policy", "scan", "gate", "net", "store", "mcp",
-            "llm", "flow", "lab", "postgres", "relay", "run", "scancli", "seal", "terminal",
+            "a2a", "base", "cache", "config", "identity", "policy", "scan", "gate", "net", "store",
+            "mcp", "llm", "flow", "lab", "postgres", "relay", "run", "scancli", "seal", "terminal",
             "tools", "toolscli", "web",
         ],
     ),

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 use base::{Name, Secret};
-use config::{ByName, Check, FileReference, OneOrMore, Path as Key, Reference};
+use config::{ByName, Check, FileReference, OneOr, OneOrMore, Path as Key, Reference};
 use seal::Public;
 use seal::keytext::{self, TicketKey};
 
@@ -253,6 +253,8 @@ fn inbound(side: &written::Inbound, at: &Key, check: &mut Check<'_>) -> Option<I
                 "ticket_keys",
                 "next_key",
                 "session_ms",
+                "replay",
+                "cache",
             ];
             check.not_with(at, "transport: mtls", &sealing);
             if matches!(listen, Listen::Unix(_)) {
@@ -290,8 +292,12 @@ fn inbound(side: &written::Inbound, at: &Key, check: &mut Check<'_>) -> Option<I
         key_text(token, &at, check, join_token)
     });
     let join_tokens = tokens.collect();
-    let ticket_keys = side.ticket_keys.as_ref();
-    let ticket_keys = ticket_keys.and_then(|file| ticket_keys_of(file, at, check));
+    let (mut ticket_keys, mut fleet_key) = (None, None);
+    match &side.ticket_keys {
+        None => {}
+        Some(OneOr::One(file)) => ticket_keys = ticket_keys_of(file, at, check),
+        Some(OneOr::Map(shared)) => fleet_key = self::fleet_key(shared, at, check),
+    }
     let next_key = side.next_key.as_ref();
     let next_key =
         next_key.and_then(|key| public_key(key, &at.key("next_key"), check, &keytext::peer_key));
@@ -305,6 +311,11 @@ fn inbound(side: &written::Inbound, at: &Key, check: &mut Check<'_>) -> Option<I
         certified,
         join_tokens,
         ticket_keys,
+        fleet_key,
+        mode: match side.replay {
+            written::Replay::Local => seal::Mode::Local,
+            written::Replay::Strict => seal::Mode::Strict,
+        },
         next_key: next_key.map(|key| key.pin()),
         windows_max: side.windows_max.size(),
         handshake_cpu_us_per_s: side.handshake_cpu_us_per_s.0,
@@ -557,6 +568,18 @@ fn public_keys<T>(
 /// Where an element stands; of one alone, where the key does.
 fn element(at: &Key, index: Option<usize>) -> Key {
     index.map_or_else(|| at.clone(), |index| at.index(index))
+}
+
+/// The key under which ticket keys are shared.
+fn fleet_key(shared: &written::SharedTickets, at: &Key, check: &mut Check<'_>) -> Option<Secret> {
+    let at = at.key("ticket_keys");
+    if !shared.store.0 {
+        let message = "must be true, or ticket_keys a file: there is no other way to share them";
+        check.say(&at.key("store"), message);
+    }
+    key_text(shared.key.as_ref()?, &at.key("key"), check, |text| {
+        keytext::psk(text).map(drop)
+    })
 }
 
 fn ticket_keys_of(file: &FileReference, at: &Key, check: &mut Check<'_>) -> Option<Vec<TicketKey>> {

@@ -87,6 +87,7 @@ async fn keep(desk: Weak<Desk>) {
         tokio::time::sleep(Duration::from_millis(SWEEP_MS)).await;
         let Some(desk) = desk.upgrade() else { return };
         desk.sweep();
+        desk.shared.share().await;
     }
 }
 

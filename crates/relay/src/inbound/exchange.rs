@@ -12,7 +12,7 @@ use net::h1::{Error, Framing, PeerAddress, ServerConnection, Stream};
 use seal::bhttp::{Decoder, Reading};
 use seal::head::{CHUNK_HEAD_BYTES, HEAD_BYTES, INIT_BYTES, Kind, REQUEST_BYTES, TAG_BYTES};
 use seal::replay::{Claim, Claimed};
-use seal::{ChunkHead, Code, Hint, Opened, Refused, Request};
+use seal::{ChunkHead, Code, Hint, Mode, Opened, Refused, Request};
 
 use super::answer::Halt;
 use super::desk::{Current, Desk};
@@ -22,7 +22,9 @@ use crate::actions::PASS;
 use crate::connection;
 use crate::counters::Stages;
 use crate::grants::{Asking, Caller};
+use crate::once::Once;
 use crate::outbound::{address, path_of};
+use crate::plain::is_safe;
 use crate::routes::Way;
 use crate::{outer, random};
 
@@ -128,7 +130,7 @@ impl Desk {
             }
         };
         let done = match judged {
-            Ok((grant, claimed)) => {
+            Ok((grant, claimed, once)) => {
                 self.counters.passages.one();
                 stages.sent();
                 let mut leg = super::origin::Leg {
@@ -137,6 +139,7 @@ impl Desk {
                     opened: &opened,
                     grant: &grant,
                     stages: &stages,
+                    once,
                     head,
                     body,
                 };
@@ -266,7 +269,7 @@ impl Desk {
         peer: PeerAddress,
         opened: &Opened,
         reader: &mut Reader<'_>,
-    ) -> Result<(GrantedCall, Claimed), Halt> {
+    ) -> Result<(GrantedCall, Claimed, Option<Once>), Halt> {
         let malformed = Halt::Code(Code::Malformed);
         let claim = Claim::of(opened).map_err(|refused| Halt::Code(refused.code()))?;
         if reader.next(server).await? != Part::Head {
@@ -285,6 +288,20 @@ impl Desk {
             Some(grant) => (grant, now),
             None => (self.grant(current, place, way, peer).await?, self.now()),
         };
+        let is_safe = reader
+            .decoder
+            .request()
+            .is_some_and(|line| is_safe(line.method));
+        let once = match (opened.mode(), &self.shared.claims) {
+            (Mode::Strict, Some(claims)) if !is_safe => {
+                Some(Once::new(claims, opened.kid(), &claim))
+            }
+            (Mode::Strict, None) => return Err(Halt::Code(Code::Refused)),
+            _ => None,
+        };
+        if let Some(once) = &once {
+            self.may_claim(once, claim_now)?;
+        }
         let claimed = self
             .shared
             .replay
@@ -295,7 +312,20 @@ impl Desk {
                     .add(u64::from(refused.code() == Code::Claimed));
                 Halt::Code(refused.code())
             })?;
-        Ok((grant, claimed))
+        Ok((grant, claimed, once))
+    }
+
+    /// Refuses a call that the store of all instances cannot be asked for, before anything of it is claimed.
+    fn may_claim(&self, once: &Once, now: Now) -> Result<(), Halt> {
+        let claims = self.shared.claims.as_ref();
+        if claims.is_none_or(|claims| claims.state().problem.is_some()) {
+            self.counters.claims_unasked.one();
+            return Err(Halt::Code(Code::Overload));
+        }
+        match once.is_good(now) {
+            true => Ok(()),
+            false => Err(Halt::Code(Code::Stale)),
+        }
     }
 
     async fn grant(
@@ -367,6 +397,11 @@ impl Desk {
         refused: Refused,
     ) -> Result<(), Option<Error>> {
         match refused.hint {
+            Hint::UnknownTicket if refused.error == seal::Error::TicketMode => {
+                self.shared
+                    .warn_refused(refused.error.message(), self.now());
+                &self.counters.other_mode
+            }
             Hint::UnknownTicket => &self.counters.unknown_ticket,
             Hint::OpenFailed => &self.counters.open_failed,
             Hint::UnknownKid => &self.counters.unknown_kid,

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -9,11 +10,12 @@ use base::{Digest, Now};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use seal::keytext::TicketKey;
-use seal::ticket::TEK_MS;
+use seal::ticket::{TEK_MS, wrap};
 use seal::{
     Guard, JoinToken, Key32, Kid, Mode, PeerId, Psk, Public, Responder, Suite, TekRing, Today,
 };
 
+use crate::once::{Claims, ticket_place};
 use crate::random;
 use crate::settings::{Agent, Enrolled, InboundSettings, PEERS_MAX, Problem, TicketKeys};
 
@@ -33,7 +35,7 @@ impl seal::Peers for Roll {
 }
 
 impl Roll {
-    pub(super) fn new(enrolled: Vec<Enrolled>) -> Result<Roll, Problem> {
+    pub(super) fn new(enrolled: Vec<Enrolled>, mode: Mode) -> Result<Roll, Problem> {
         if enrolled.len() > PEERS_MAX {
             return Err(Problem::TooMany("peers"));
         }
@@ -52,7 +54,7 @@ impl Roll {
             let peer = seal::Peer {
                 public,
                 psk: psk.map(|psk| Psk::new(*psk.bytes())).transpose()?,
-                mode: Mode::Local,
+                mode,
                 sessions_after_unix_ms,
             };
             let place = roll.agents.len();
@@ -99,6 +101,26 @@ pub(super) struct Teks {
     /// Those that this instance made itself.
     own: Mutex<Vec<TicketKey>>,
     is_own: ArcSwap<bool>,
+    /// Where they are made together; set at the start alone.
+    fleet: Option<Fleet>,
+}
+
+/// How instances make their ticket keys together: whoever is first in an hour puts a key in the store.
+struct Fleet {
+    claims: Arc<dyn Claims>,
+    /// What keys are wrapped under.
+    key: Key32,
+    /// What the places in the store are called by: the first of our keys.
+    kid: Kid,
+    state: tokio::sync::Mutex<FleetState>,
+    /// Whether a key of the store was wrapped under another key than ours.
+    is_other: AtomicBool,
+}
+
+#[derive(Default)]
+struct FleetState {
+    keys: Vec<TicketKey>,
+    due_mono_ms: u64,
 }
 
 /// Ticket keys that were found good and are not in force yet.
@@ -109,17 +131,38 @@ pub(super) enum NextTeks {
     Own(TicketKey, TekRing),
 }
 
+/// Between two looks at the ticket keys in the store, in milliseconds; while one is missing it is looked each second.
+const SHARED_EVERY_MS: u64 = 5_000;
+
 impl Teks {
-    pub(super) fn new(keys: &TicketKeys, now: Now) -> Result<Teks, Problem> {
+    pub(super) fn new(settings: &InboundSettings, now: Now) -> Result<Teks, Problem> {
         let mut own = Vec::new();
+        let mut fleet = None;
+        let keys = &settings.ticket_keys;
         let ring = match keys {
             TicketKeys::Own => {
                 own.push(fresh(now)?);
                 ring(&own)?
             }
             TicketKeys::Given(keys) => ring(keys)?,
+            TicketKeys::Shared(key) => {
+                let first = settings.identities.first();
+                fleet = Some(Fleet {
+                    claims: settings.claims.clone().ok_or(Problem::NoStore)?,
+                    key: key.clone(),
+                    kid: first
+                        .map(|own| own.public().kid())
+                        .ok_or(Problem::NoStore)?,
+                    state: tokio::sync::Mutex::default(),
+                    is_other: AtomicBool::new(false),
+                });
+                // A key whose time is over: nothing is minted or opened until the store has one.
+                let over = Now { unix_ms: 0, ..now };
+                ring(&[fresh(over)?])?
+            }
         };
         Ok(Teks {
+            fleet,
             ring: ArcSwap::from_pointee(ring),
             is_own: ArcSwap::from_pointee(!own.is_empty()),
             own: Mutex::new(own),
@@ -135,6 +178,9 @@ impl Teks {
         Ok(match keys {
             TicketKeys::Given(keys) => NextTeks::Given(ring(keys)?),
             TicketKeys::Own if **self.is_own.load() => NextTeks::Same,
+            // Whether they are shared is read at the start alone.
+            TicketKeys::Shared(_) => NextTeks::Same,
+            _ if self.fleet.is_some() => NextTeks::Same,
             TicketKeys::Own => {
                 let key = fresh(now)?;
                 let ring = ring(std::slice::from_ref(&key))?;
@@ -178,6 +224,90 @@ impl Teks {
         own.drain(..over);
         self.ring.store(Arc::new(ring(&own)?));
         Ok(())
+    }
+}
+
+impl Teks {
+    /// Whether sessions can be made, where the store has the keys.
+    pub(super) fn is_ready(&self, now: Now) -> bool {
+        self.fleet.is_none() || self.ring().minting(now).is_some()
+    }
+
+    /// Whether the store has keys that were wrapped under another key than ours.
+    pub(super) fn is_of_other_fleet(&self) -> bool {
+        let other = |fleet: &Fleet| fleet.is_other.load(Ordering::Relaxed);
+        self.fleet.as_ref().is_some_and(other)
+    }
+
+    /// Makes the ring what the store says, and puts there what is missing; whoever finds another at it lets it be.
+    pub(super) async fn share(&self, now: Now) -> Result<(), Problem> {
+        let Some(fleet) = &self.fleet else {
+            return Ok(());
+        };
+        let Ok(mut state) = fleet.state.try_lock() else {
+            return Ok(());
+        };
+        if now.mono_ms < state.due_mono_ms {
+            return Ok(());
+        }
+        let hour = now.unix_ms / TEK_MS;
+        let next = now.unix_ms + EARLY_MS >= (hour + 1) * TEK_MS;
+        let (mut keys, mut missing) = (Vec::new(), false);
+        for hour in hour.saturating_sub(1)..=hour + u64::from(next) {
+            match fleet.key_of(hour * TEK_MS, &state.keys, now).await? {
+                Some(key) => keys.push(key),
+                None => missing = true,
+            }
+        }
+        let every_ms = if missing { 0 } else { SHARED_EVERY_MS };
+        state.due_mono_ms = now.mono_ms + every_ms;
+        // What the store does not tell stays as it was: a ring outlives the store.
+        if !missing {
+            self.ring.store(Arc::new(ring(&keys)?));
+            state.keys = keys;
+        }
+        Ok(())
+    }
+}
+
+impl Fleet {
+    /// The key of the hour that begins then: that of the store, or the one that is put there now.
+    async fn key_of(
+        &self,
+        begins_unix_ms: u64,
+        known: &[TicketKey],
+        now: Now,
+    ) -> Result<Option<TicketKey>, Problem> {
+        let own = known
+            .iter()
+            .find(|key| key.begins_unix_ms == begins_unix_ms);
+        let at = Now {
+            unix_ms: begins_unix_ms,
+            ..now
+        };
+        let own = own.cloned().map_or_else(|| fresh(at), Ok)?;
+        let mut nonce = [0; 12];
+        random::fill(&mut nonce).map_err(|_| Problem::Random)?;
+        let value = wrap::wrap(&self.key, &own, nonce)?;
+        let name = ticket_place(self.kid, begins_unix_ms);
+        let until = begins_unix_ms + 2 * TEK_MS;
+        let ms = until.saturating_sub(now.unix_ms).max(1);
+        let Some(stored) = self.claims.place(name, value, ms).await else {
+            return Ok(None);
+        };
+        match wrap::unwrap(&self.key, &stored, begins_unix_ms) {
+            Ok(key) => {
+                self.is_other.store(false, Ordering::Relaxed);
+                Ok(Some(key))
+            }
+            Err(_) => {
+                if !self.is_other.swap(true, Ordering::Relaxed) {
+                    tracing::error!(target: "relay", code = "relay.fleet_key",
+                        "the ticket keys in the store were wrapped under another key: ticket_keys.key differs among instances");
+                }
+                Ok(None)
+            }
+        }
     }
 }
 

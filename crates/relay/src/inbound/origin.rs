@@ -23,6 +23,7 @@ use super::desk::{Current, Desk};
 use super::exchange::flush;
 use super::reader::{Bad, Part, Reader, Shared};
 use crate::counters::Stages;
+use crate::once::{NotOnce, Once};
 use crate::outer::{self, GATHER_BYTES_MAX};
 
 /// Room for a gathered body that a connection keeps, in bytes.
@@ -35,6 +36,8 @@ pub(super) struct Leg<'a> {
     pub(super) opened: &'a Opened,
     pub(super) grant: &'a GrantedCall,
     pub(super) stages: &'a Stages,
+    /// Where no other instance may have let it through, either.
+    pub(super) once: Option<Once>,
     pub(super) head: &'a mut Vec<u8>,
     pub(super) body: &'a mut Vec<u8>,
 }
@@ -111,7 +114,7 @@ impl<'a> Leg<'a> {
         reader: &mut Reader<'_>,
         body: Body,
     ) -> Result<(), Halt> {
-        let mut wire = self.wire(false).await?;
+        let mut wire = self.first_wire().await?;
         self.write_whole(server, reader, &mut wire, &body)?;
         if wire.send().await.is_err() && wire.written() == 0 && !wire.is_fresh() {
             wire = self.wire(true).await?;
@@ -172,6 +175,30 @@ impl<'a> Leg<'a> {
         line.is_some_and(|line| line.method == b"HEAD")
     }
 
+    /// A connection to the origin for a request of which nothing was sent: claimed in the store of all instances, where
+    /// that has to be, while the origin is dialled. It is sent only if the claim was fresh.
+    async fn first_wire(&self) -> Result<Lease, Halt> {
+        let Some(once) = &self.once else {
+            return self.wire(false).await;
+        };
+        let claim = once.claim(|| self.desk.now());
+        let (wire, claimed) = tokio::join!(self.wire(false), claim);
+        let counters = &self.desk.counters;
+        match claimed {
+            Ok(()) => counters.claims_fresh.one(),
+            Err(NotOnce::Taken) => {
+                counters.claims_taken.one();
+                return Err(Halt::Code(Code::Claimed));
+            }
+            Err(NotOnce::Unknown) => {
+                counters.claims_unknown.one();
+                return Err(Halt::Code(Code::Claimed));
+            }
+            Err(NotOnce::Stale) => return Err(Halt::Code(Code::Stale)),
+        }
+        wire
+    }
+
     /// A connection to the origin.
     async fn wire(&self, fresh: bool) -> Result<Lease, Halt> {
         let permit = self.grant.permit();
@@ -199,7 +226,7 @@ impl<'a> Leg<'a> {
         let mut expects = reader.decoder.fields();
         let expects = expects.any(|(name, _)| name == b"expect");
         let is_head = self.is_head(reader);
-        let mut wire = self.wire(false).await?;
+        let mut wire = self.first_wire().await?;
         self.write_head(reader, &mut wire, framing, true)?;
         if wire.flush().await.is_err() && wire.written() == 0 && !wire.is_fresh() {
             wire = self.wire(true).await?;

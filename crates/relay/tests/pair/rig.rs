@@ -206,6 +206,8 @@ pub(crate) fn inbound_settings(origin: SocketAddr) -> InboundSettings {
         }],
         tokens: Vec::new(),
         ticket_keys: TicketKeys::Own,
+        mode: relay::Mode::Local,
+        claims: None,
         session_ms: SESSION_MS_DEFAULT,
         next_pin: None,
         windows_max: 4096,

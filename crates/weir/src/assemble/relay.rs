@@ -96,10 +96,14 @@ pub(crate) fn inbound(inbound: &Inbound, settings: &Settings) -> InboundSettings
         identities: inbound.keys.iter().map(identity).collect(),
         peers: peers.collect(),
         tokens: inbound.join_tokens.iter().map(token).collect(),
-        ticket_keys: match &inbound.ticket_keys {
-            None => TicketKeys::Own,
-            Some(keys) => TicketKeys::Given(keys.clone()),
+        ticket_keys: match (&inbound.ticket_keys, &inbound.fleet_key) {
+            (_, Some(key)) => TicketKeys::Shared(psk(key)),
+            (Some(keys), None) => TicketKeys::Given(keys.clone()),
+            (None, None) => TicketKeys::Own,
         },
+        mode: inbound.mode,
+        // Whoever opens the lane has it.
+        claims: None,
         session_ms: inbound.session_ms,
         next_pin: inbound.next_key,
         windows_max: inbound.windows_max,

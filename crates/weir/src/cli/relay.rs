@@ -10,6 +10,7 @@ mod keys;
 mod pin;
 mod run;
 mod show;
+mod store;
 
 use clap::Subcommand;
 

@@ -84,6 +84,9 @@ pub(crate) struct File {
     #[schemars(example = &"{ secrets: { outgoing: refuse } }")]
     #[serde(default)]
     pub scan: scan::section::Section,
+    /// A store that replicas share: a Redis or a Valkey, for what must be used or run once over all of them.
+    #[schemars(example = &"{ redis: env:REDIS_URL }")]
+    pub cache: Option<relay::section::CacheSection>,
     /// The sealed relay: an outbound seals what applications send, an inbound opens it for origins.
     #[schemars(example = &"{ outbound: { … } }")]
     pub relay: Option<relay::section::Section>,

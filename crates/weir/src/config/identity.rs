@@ -4,7 +4,7 @@ use ::config::{ByName, Check, Count, FileReference, Path as Key, Reference, Text
 use base::{Name, Secret};
 use identity::jws::KeySet;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Largest file of an issuer's keys, in bytes.
 const KEYS_BYTES_MAX: usize = identity::jws::KEY_SET_BYTES_MAX;
@@ -28,6 +28,11 @@ pub(crate) struct IdentitySection {
     #[schemars(example = &"600")]
     #[serde(default = "token_seconds")]
     pub token_seconds: Count<60, 3600>,
+    /// Where it is kept which proofs were used: nonce is in this process, whose nonces they have to have, for balancing
+    /// by connection; redis is in the store of cache, for balancing by request, where all processes have one token key.
+    #[schemars(example = &"redis")]
+    #[serde(default)]
+    pub once: OnceBy,
     /// SPIFFE ids of other authorities, such as SPIRE's, and the agents that they are; the listener's clients.ca has to
     /// name those authorities.
     #[schemars(example = &"{ build: 'spiffe://corp.example/ns/ci/sa/build' }")]
@@ -37,6 +42,15 @@ pub(crate) struct IdentitySection {
     #[schemars(example = &"{ corp: { url: 'https://idp.example', audience: weir, jwks: file:idp.json } }")]
     #[serde(default)]
     pub issuers: ByName<IssuerSection>,
+}
+
+/// Where it is kept which proofs were used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum OnceBy {
+    #[default]
+    Nonce,
+    Redis,
 }
 
 fn certificate_hours() -> Count<1, 8760> {
@@ -120,6 +134,7 @@ pub(crate) struct Identity {
     pub passphrase: Option<Secret>,
     pub certificate_ms: u64,
     pub token_ms: u64,
+    pub once: OnceBy,
     /// SPIFFE ids of other authorities, and the agents that they are.
     pub spiffe: Vec<(String, Name)>,
     pub issuers: Vec<Issuer>,
@@ -178,6 +193,7 @@ pub(super) fn identity(
         passphrase,
         certificate_ms: written.certificate_hours.0 * 3_600_000,
         token_ms: written.token_seconds.0 * 1000,
+        once: written.once,
         spiffe,
         issuers,
     })

@@ -17,7 +17,8 @@ use super::seen::Seen;
 use super::settings::relay::Relay;
 use super::settings::{Agent, LOCAL, Policy, PolicyFile, Settings};
 use super::{
-    POLICY_BYTES_MAX, Problem, a2a, budgets, llm, mcp, named, replicas, runs, tools, toolsets, web,
+    POLICY_BYTES_MAX, Problem, a2a, budgets, cache, llm, mcp, named, replicas, runs, tools,
+    toolsets, web,
 };
 use crate::lanes;
 
@@ -154,6 +155,7 @@ fn settings(file: &File, path: &Path, check: &mut Check<'_>) -> Settings {
     let scan = scan::section::settings(&file.scan, &root.key("scan"), &lanes, check);
     let names: Vec<Name> = servers.iter().map(|server| server.name.clone()).collect();
     let relay = relay::relay(file.relay.as_ref(), &names, check);
+    let (cache, relay_cache) = caches(file, &relay, check);
     let taken: Vec<Name> = names.into_iter().chain(relay.names()).collect();
     let llm = llm::llm(&file.llm, &taken, check);
     let mut taken = taken;
@@ -193,6 +195,8 @@ fn settings(file: &File, path: &Path, check: &mut Check<'_>) -> Settings {
         search: file.tools.as_ref().is_some_and(|tools| tools.search.0),
         policy,
         scan,
+        cache,
+        relay_cache,
         relay,
         #[cfg(test)]
         echo: file.echo.clone(),
@@ -212,6 +216,40 @@ fn settings(file: &File, path: &Path, check: &mut Check<'_>) -> Settings {
         logs: file.logs.clone(),
         threads: file.threads.size(),
     }
+}
+
+/// The stores that replicas share, and whether those are written that something needs.
+fn caches(
+    file: &File,
+    relay: &Relay,
+    check: &mut Check<'_>,
+) -> (Option<cache::Cache>, Option<cache::Cache>) {
+    let root = Key::default();
+    let inbound = root.key("relay").key("inbound");
+    let own = file.relay.as_ref().and_then(|relay| relay.inbound.as_ref());
+    let own = own.and_then(|inbound| inbound.cache.as_ref());
+    let all = cache::cache(file.cache.as_ref(), &root.key("cache"), check);
+    let of_relay = cache::cache(own, &inbound.key("cache"), check);
+    let needs = "needs a store that all instances share: write cache: { redis: env:REDIS_URL }";
+    if let Some(side) = &relay.inbound
+        && file.cache.is_none()
+        && own.is_none()
+    {
+        if side.mode == seal::Mode::Strict {
+            check.say(&inbound.key("replay"), needs);
+        }
+        if side.fleet_key.is_some() {
+            check.say(&inbound.key("ticket_keys"), needs);
+        }
+    }
+    let identity = file.identity.as_ref();
+    let is_redis = |identity: &super::identity::IdentitySection| {
+        identity.once == super::identity::OnceBy::Redis
+    };
+    if identity.is_some_and(is_redis) && file.cache.is_none() {
+        check.say(&root.key("identity").key("once"), needs);
+    }
+    (all, of_relay)
 }
 
 /// What is the gateway's alone: its state, its configuration and its policies.
@@ -247,6 +285,7 @@ fn is_whole(file: &File, settings: &Settings) -> bool {
         && file.a2a.iter().count() == settings.a2a.len()
         && runs::is_whole(file.runs.as_ref(), settings.runs.as_ref())
         && relay::is_whole(file.relay.as_ref(), &settings.relay)
+        && file.cache.is_some() == settings.cache.is_some()
 }
 
 /// Whose calls the gateway's own are in records.

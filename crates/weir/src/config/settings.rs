@@ -63,6 +63,10 @@ pub(crate) struct Settings {
     pub policy: Policy,
     /// What to do about each scan rule; where nothing was written, the rules' own defaults.
     pub scan: scan::Settings,
+    /// The store that replicas share.
+    pub cache: Option<super::cache::Cache>,
+    /// That of the relay's inbound, where it has one of its own.
+    pub relay_cache: Option<super::cache::Cache>,
     /// The sealed relay; off where nothing was written.
     pub relay: relay::Relay,
     #[cfg(test)]
@@ -112,6 +116,8 @@ impl Settings {
                 arguments: BTreeMap::new(),
             },
             scan: scan::Settings::default(),
+            cache: None,
+            relay_cache: None,
             relay: relay::Relay::default(),
             #[cfg(test)]
             echo: None,

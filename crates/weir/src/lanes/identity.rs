@@ -11,6 +11,7 @@ mod metadata;
 mod shared;
 mod token;
 
+use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -26,6 +27,7 @@ use serde_json::{Value, json};
 use super::{Local, OnThread, Opened, Parts, Row, Running};
 use crate::assemble::WayOut;
 use crate::config::Settings;
+use crate::health::{LaneHealth, Readiness};
 use crate::refuse;
 use crate::routes::{Answers, Open, Route};
 
@@ -124,6 +126,23 @@ impl Running for IdentityLane {
     fn thread(&self, _out: &WayOut) -> Rc<dyn OnThread> {
         Rc::new(IdentityThread(Arc::clone(&self.0)))
     }
+
+    /// How the store of used proofs is, where there is one: without it no proof is taken, and keys and certificates are.
+    fn health(&self) -> Option<LaneHealth> {
+        let problem = self.0.store.as_ref()?.state().problem;
+        Some(LaneHealth {
+            title: "identity",
+            parts: vec![(
+                "store".to_owned(),
+                problem.map_or("ready", |problem| problem.code()),
+            )],
+            known: None,
+            readiness: match problem {
+                None => Readiness::Ready,
+                Some(_) => Readiness::Degraded,
+            },
+        })
+    }
 }
 
 struct IdentityThread(Arc<IdentityShared>);
@@ -131,6 +150,14 @@ struct IdentityThread(Arc<IdentityShared>);
 impl OnThread for IdentityThread {
     fn answer<'a>(&'a self, rest: &'a str, request: Request, id: CallId) -> Local<'a, Response> {
         Box::pin(async move { self.0.serve(rest, request, id).await })
+    }
+
+    fn serve(self: Rc<Self>, _first: bool) -> Local<'static, io::Result<()>> {
+        if let Some(store) = &self.0.store {
+            store.warm();
+            store.watch();
+        }
+        Box::pin(std::future::ready(Ok(())))
     }
 }
 

@@ -12,6 +12,7 @@ use gate::{Passed, Reach};
 use net::h1::ConnectionSettings;
 use net::{Drain, EdgeShared, Listener, Request, Response, Targets, Upstreams};
 use relay::counters::{self, Snapshot};
+use relay::{Claims, InboundSettings};
 
 use super::{Local, OnThread, Opened, Parts, Row, Running, Take};
 use crate::assemble::WayOut;
@@ -23,6 +24,7 @@ use crate::listen::{address, listen};
 use crate::ports::Clock;
 use crate::refuse;
 use crate::reload::named;
+use crate::shared_store::{SharedStores, StoredClaims};
 
 mod shown;
 
@@ -57,6 +59,7 @@ struct Relay {
     inbound_edge: Arc<EdgeShared>,
     targets: Arc<Targets>,
     clock: Arc<Clock>,
+    stores: SharedStores,
     drain: Drain,
     shown: ShownMetrics,
     /// Those that no thread has taken yet.
@@ -96,6 +99,10 @@ fn open(settings: &Settings, parts: &Parts<'_>) -> Opened {
     let outbound = outbound.transpose();
     let inbound = settings.relay.inbound.as_ref().map(|side| {
         let told = told::inbound(side, settings);
+        let told = InboundSettings {
+            claims: parts.stores.relay.clone().map(claims),
+            ..told
+        };
         relay::Inbound::new(told, Arc::clone(parts.gate), clock())
     });
     let inbound = inbound.transpose();
@@ -106,11 +113,17 @@ fn open(settings: &Settings, parts: &Parts<'_>) -> Opened {
         inbound_edge: Arc::default(),
         targets: Arc::clone(parts.targets),
         clock: Arc::clone(parts.clock),
+        stores: parts.stores.clone(),
         drain: parts.drain.clone(),
         shown: ShownMetrics::new(),
         listeners: Mutex::default(),
         addresses: Mutex::default(),
     }))
+}
+
+/// A store, as the inbound asks it.
+fn claims(store: Arc<cache::SharedCache>) -> Arc<dyn Claims> {
+    Arc::new(StoredClaims(store))
 }
 
 impl Relay {
@@ -186,6 +199,7 @@ impl Running for Relay {
             inbound: Cell::new(self.inbound.clone().zip(listeners.inbound)),
             outbound_edge: Arc::clone(&self.outbound_edge),
             inbound_edge: Arc::clone(&self.inbound_edge),
+            stores: self.stores.clone(),
             targets: Arc::clone(&self.targets),
             drain: self.drain.clone(),
         })
@@ -201,13 +215,19 @@ impl Running for Relay {
             () => Readiness::Ready,
         };
         let word = |ready| if ready { "ready" } else { "not ready" };
-        let parts = sides
-            .iter()
-            .map(|side| (side.name.to_owned(), word(side.is_ready)));
-        (!sides.is_empty()).then(|| LaneHealth {
+        let store = self.inbound.iter().filter_map(|side| {
+            let code = side.store_problem()?;
+            Some(("store".to_owned(), code))
+        });
+        let sides = sides.iter();
+        let parts: Vec<_> = sides
+            .map(|side| (side.name.to_owned(), word(side.is_ready)))
+            .chain(store)
+            .collect();
+        (!parts.is_empty()).then_some(LaneHealth {
             known: None,
             title: "relay",
-            parts: parts.collect(),
+            parts,
             readiness,
         })
     }
@@ -259,6 +279,7 @@ struct RelayThread {
     inbound: Cell<Option<(Arc<relay::Inbound>, Listener)>>,
     outbound_edge: Arc<EdgeShared>,
     inbound_edge: Arc<EdgeShared>,
+    stores: SharedStores,
     targets: Arc<Targets>,
     drain: Drain,
 }
@@ -272,6 +293,10 @@ impl OnThread for RelayThread {
 
     fn serve(self: Rc<Self>, _first: bool) -> Local<'static, io::Result<()>> {
         Box::pin(async move {
+            for store in self.stores.each() {
+                store.warm();
+                store.watch();
+            }
             let (outbound, inbound) = tokio::join!(self.serve_outbound(), self.serve_inbound());
             outbound.and(inbound)
         })
@@ -303,6 +328,7 @@ impl RelayThread {
             if self.drain.is_started() {
                 return Ok(());
             }
+            side.share().await;
             tokio::time::sleep(READY_EVERY).await;
         }
         listener.open()?;
@@ -362,6 +388,11 @@ fn inbounds(old: &Settings, new: &Settings) -> Vec<String> {
         ("listen", old.listen != new.listen),
         ("transport", old.mutual.is_some() != new.mutual.is_some()),
         ("windows_max", old.windows_max != new.windows_max),
+        ("replay", old.mode != new.mode),
+        (
+            "ticket_keys",
+            old.fleet_key.is_some() != new.fleet_key.is_some(),
+        ),
     ];
     let single = single.into_iter().filter(|(_, differs)| *differs);
     let mut keys: Vec<String> = single

@@ -13,13 +13,13 @@ use seal::{Identity, Suite, keytext};
 use serde_json::{Value, json};
 
 use super::arguments::{Ask, PEER, psk_of, state, token_of};
-use super::keys;
+use super::{keys, store};
 use crate::assemble::probe::Probe;
 use crate::assemble::relay::{endpoint, peer_endpoint, sealed, token};
 use crate::cli::{Answer, ConfigFile, Ended, Failure, print};
 use crate::config::settings::relay::Place;
 
-/// Check the way to an inbound: reach, keys, handshake, clocks, and a request through to the origin
+/// Check the way to an inbound: reach, keys, handshake, clocks, and a request through to the origin; and an inbound's shared store
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -68,6 +68,13 @@ pub(crate) struct Doctor {
     json: bool,
 }
 
+/// What was found of one inbound, or of the store of ours.
+struct Checked {
+    name: String,
+    url: String,
+    findings: Findings,
+}
+
 /// An inbound, and how it is spoken to.
 struct Link {
     place: Place,
@@ -78,18 +85,20 @@ struct Link {
 
 impl Doctor {
     pub(crate) fn run(self) -> Ended {
-        let links = match &self.to {
-            Some(to) => vec![self.named(to)?],
-            None => match self.configured()? {
-                Ok(links) => links,
-                Err(answer) => return Ok(answer),
-            },
+        let (links, store) = match &self.to {
+            Some(to) => (vec![self.named(to)?], None),
+            None => self.configured()?,
         };
         let mut all = Vec::new();
         for link in links {
-            let place = link.place.clone();
-            all.push((place, self.check(link)?));
+            let (name, url) = (link.place.name.to_string(), link.place.url.origin());
+            all.push(Checked {
+                name,
+                url,
+                findings: self.check(link)?,
+            });
         }
+        all.extend(store);
         print(&match self.json {
             true => {
                 let all: Vec<Value> = all.iter().map(as_json).collect();
@@ -97,7 +106,7 @@ impl Doctor {
             }
             false => all.iter().map(as_text).collect(),
         })?;
-        match all.iter().all(|(_, findings)| findings.is_good()) {
+        match all.iter().all(|checked| checked.findings.is_good()) {
             true => Ok(Answer::Yes),
             false => Ok(Answer::No),
         }
@@ -143,10 +152,18 @@ impl Doctor {
             .map_err(|message| Failure::new(format!("--key: the key {message}"), ""))
     }
 
-    /// The inbounds of the configuration.
-    fn configured(&self) -> Result<Result<Vec<Link>, Answer>, Failure> {
+    /// The inbounds of the configuration, and the store of its own inbound.
+    fn configured(&self) -> Result<(Vec<Link>, Option<Checked>), Failure> {
         let settings = self.file.load()?;
+        let store = store::check(&settings)?.map(|(url, findings)| Checked {
+            name: store::STORE.to_owned(),
+            url,
+            findings,
+        });
         let Some(side) = settings.relay.outbound else {
+            if store.is_some() {
+                return Ok((Vec::new(), store));
+            }
             return Err(Failure::new(
                 "the configuration has no relay.outbound, and it is from there that a relay is checked",
                 "Run it where the outbound is, or name an inbound with --to, --peer and --key.",
@@ -158,7 +175,7 @@ impl Doctor {
             endpoint: peer_endpoint(peer).1,
             sealed,
         });
-        Ok(Ok(links.collect()))
+        Ok((links.collect(), store))
     }
 
     fn check(&self, link: Link) -> Result<Findings, Failure> {
@@ -210,9 +227,9 @@ impl Doctor {
     }
 }
 
-fn as_text((place, findings): &(Place, Findings)) -> String {
-    let mut text = format!("{} ({})\n", place.name, place.url.origin());
-    for finding in findings.all() {
+fn as_text(checked: &Checked) -> String {
+    let mut text = format!("{} ({})\n", checked.name, checked.url);
+    for finding in checked.findings.all() {
         let state = match finding.state {
             State::Good => "good",
             State::Warning => "look",
@@ -229,8 +246,8 @@ fn as_text((place, findings): &(Place, Findings)) -> String {
     text
 }
 
-fn as_json((place, findings): &(Place, Findings)) -> Value {
-    let checks = findings.all().iter().map(|finding| {
+fn as_json(checked: &Checked) -> Value {
+    let checks = checked.findings.all().iter().map(|finding| {
         let state = match finding.state {
             State::Good => "good",
             State::Warning => "warning",
@@ -240,8 +257,8 @@ fn as_json((place, findings): &(Place, Findings)) -> Value {
         json!({ "check": check, "state": state, "what": what, "mend": mend })
     });
     json!({
-        "peer": place.name.as_str(),
-        "url": place.url.origin(),
+        "peer": checked.name,
+        "url": checked.url,
         "checks": checks.collect::<Vec<_>>(),
     })
 }

@@ -340,6 +340,8 @@ impl Inbound {
             certified: certified_peers,
             join_tokens,
             ticket_keys,
+            fleet_key: None,
+            mode: seal::Mode::Local,
             next_key: None,
             windows_max: seal::replay::WINDOWS_DEFAULT,
             handshake_cpu_us_per_s: 100_000,

@@ -20,7 +20,7 @@ use store::log::Log;
 
 use crate::assemble::replica::DirectoryKeeper;
 use crate::config::Settings;
-use crate::config::identity::{Identity, Issuer};
+use crate::config::identity::{Identity, Issuer, OnceBy};
 use crate::lanes::Parts;
 use crate::ports::{Clock, Known};
 
@@ -41,7 +41,9 @@ pub(super) struct IdentityShared {
     pub authority: Option<Arc<Authority>>,
     nonces: Arc<NonceKey>,
     /// When this process began, in Unix milliseconds: what was used before is not known here.
-    pub started_unix_ms: u64,
+    started_unix_ms: u64,
+    /// The store that keeps what was used, where processes share one.
+    pub store: Option<Arc<cache::SharedCache>>,
     /// The file as it was when it was read last.
     stamp: Mutex<Option<(u64, u64, i64, i64)>>,
     /// By which the gateway is reached, once that is known.
@@ -64,6 +66,15 @@ impl IdentityShared {
         aws_lc_rs::rand::fill(&mut random)
             .map_err(|_| "the system gives no random bytes".to_owned())?;
         let identity = settings.identity.clone();
+        let nonces = Arc::new(NonceKey::new(&random));
+        let shared = identity
+            .as_ref()
+            .filter(|identity| identity.once == OnceBy::Redis)
+            .and(parts.stores.all.as_ref());
+        if let Some(store) = shared {
+            let (nonces, seed) = (Arc::clone(&nonces), seed);
+            store.when_run(move |run| nonces.share(&seed, run));
+        }
         let issuers = identity
             .as_ref()
             .map_or(0, |identity| identity.issuers.len());
@@ -77,8 +88,9 @@ impl IdentityShared {
             settings: identity,
             key: TokenKey::new(&seed).map_err(|error| error.to_string())?,
             before: key_before(settings, parts)?,
-            nonces: Arc::new(NonceKey::new(&random)),
+            nonces,
             started_unix_ms: parts.clock.now().unix_ms,
+            store: shared.cloned(),
             stamp: Mutex::new(stamp),
             origins: ArcSwapOption::empty(),
             fetched: Mutex::new(vec![None; issuers]),
@@ -88,6 +100,12 @@ impl IdentityShared {
 
     pub(super) fn now(&self) -> Now {
         self.clock.now()
+    }
+
+    /// Since when it is known what was used, in Unix milliseconds: since this process began, or the store that is shared.
+    pub(super) fn knows_since_unix_ms(&self) -> u64 {
+        let of_store = |store: &Arc<cache::SharedCache>| store.state().refuses_until_unix_ms;
+        self.store.as_ref().map_or(self.started_unix_ms, of_store)
     }
 
     pub(super) fn trust(&self) -> Option<Arc<TokenTrust>> {

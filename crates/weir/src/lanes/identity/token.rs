@@ -298,7 +298,8 @@ async fn asserted(
         .id
         .as_deref()
         .ok_or_else(|| bad(&"its claim jti is missing"))?;
-    check_issued(claims.issued_unix_ms, shared.started_unix_ms, now).map_err(|why| bad(&why))?;
+    check_issued(claims.issued_unix_ms, shared.knows_since_unix_ms(), now)
+        .map_err(|why| bad(&why))?;
     let root = identity::thumbprint(&key.thumbprint());
     let agent = shared.known.agent_by_thumbprint(&root);
     let agent = agent.ok_or_else(|| bad(&"the agent has its key no more"))?;
