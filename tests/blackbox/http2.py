@@ -51,11 +51,11 @@ class Frames:
                     break
                 head.parse_body(memoryview(self.buffer[9:9 + length]))
                 kind, flags, body = self.buffer[3], self.buffer[4], self.buffer[9:9 + length]
+                if kind == HEADERS:  # All of them are decoded: one depends on those before.
+                    body = [(str(name), str(value)) for name, value in self.decoder.decode(body)]
                 self.buffer = self.buffer[9 + length:]
-                if kind == SETTINGS and not flags & ACK:
-                    self.send(frame(SETTINGS, ACK))
-                if kind == PING and not flags & ACK:
-                    self.send(frame(PING, ACK, body=body))
+                if kind in (SETTINGS, PING) and not flags & ACK:
+                    self.acknowledge(kind, body)
                 yield kind, flags, head.stream_id, body
             left = end - time.monotonic()
             if left <= 0:
@@ -69,6 +69,12 @@ class Frames:
                 return
             self.buffer += more
 
+    def acknowledge(self, kind, body):
+        try:
+            self.send(frame(kind, ACK, body=body if kind == PING else b""))
+        except OSError:
+            pass  # What came before the end is still to be read.
+
     def answer(self, stream, seconds=WAIT_S):
         """What becomes of a stream: ("reset", code), ("goaway", code), ("closed", None), or its fields and body."""
         fields, trailers, body = None, None, b""
@@ -81,8 +87,7 @@ class Frames:
                 if kind == RST_STREAM:
                     return "reset", int.from_bytes(content, "big")
                 if kind == HEADERS:
-                    found = [(str(name), str(value)) for name, value in self.decoder.decode(content)]
-                    fields, trailers = (fields, found) if fields and fields[0] != (":status", "100") else (found, trailers)
+                    fields, trailers = (fields, content) if fields and fields[0] != (":status", "100") else (content, trailers)
                 if kind == DATA:
                     body += content
                     self.send(frame(WINDOW_UPDATE, 0, 0, len(content).to_bytes(4, "big")) if content else b"")

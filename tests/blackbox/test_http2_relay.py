@@ -123,7 +123,9 @@ def test_an_answer_that_is_cut_does_not_end(pair):
     connection = Frames(pair.port)
     fields = [(":method", "GET"), (":scheme", "http"), (":authority", "api.example"), (":path", "/cut")]
     connection.headers(1, fields)
-    assert connection.answer(1)[0] in ("reset", "closed")
+    # Where nothing of it went on yet, the relay says so.
+    got = connection.answer(1)
+    assert got[0] == "reset" or got[0][":status"] == "502", got
     # The same connection goes on.
     connection.headers(3, [*fields[:3], (":path", "/echo")])
     assert connection.answer(3)[1] == b"nothing"
@@ -203,7 +205,7 @@ def test_grpc_that_is_given_up_is_cut_at_the_origin(pair):
 def test_load_without_an_error(pair):
     if not H2LOAD:
         pytest.skip("h2load is not installed")
-    done = subprocess.run([H2LOAD, "-n", "3000", "-c", "4", "-m", "16", "-H", "host: api.example",
+    done = subprocess.run([H2LOAD, "-n", "3000", "-c", "4", "-m", "16", "-H", ":authority: api.example",
                            f"http://127.0.0.1:{pair.port}/echo"], capture_output=True, text=True, timeout=120)
     assert "3000 succeeded, 0 failed, 0 errored, 0 timeout" in done.stdout, done.stdout
 

@@ -109,7 +109,10 @@ fn start(bounds: ConnectionSettings) -> Edge {
     let (echo, drain) = (Rc::new(Echo::default()), Drain::new());
     let thread = Thread::new(bounds.tick_ms());
     spawn_local(net::serve_connections(
-        (Listener::Tcp(listener), Rc::new(ListenerSettings::default())),
+        (
+            Listener::Tcp(listener),
+            Rc::new(ListenerSettings::default()),
+        ),
         Rc::clone(&echo),
         thread,
         Rc::new(bounds),
@@ -252,7 +255,9 @@ fn a_stream_that_is_taken_back_ends_its_exchange() {
         let mut send = connect(&edge, 65_535).await;
         let post = Request::post("http://a.example/").body(()).unwrap();
         let (answer, mut sending) = send.send_request(post, false).unwrap();
-        sending.send_data(Bytes::from_static(b"some"), false).unwrap();
+        sending
+            .send_data(Bytes::from_static(b"some"), false)
+            .unwrap();
         until(|| edge.echo.open.get() == 1).await;
         sending.send_reset(Reason::CANCEL);
         until(|| edge.echo.open.get() == 0).await;
@@ -352,7 +357,10 @@ async fn serve(listener: TcpListener, server: Rc<Server>) {
                         return;
                     }
                     let (body, _) = whole(request.into_body()).await;
-                    let answer = http::Response::builder().header("x-a", "b").body(()).unwrap();
+                    let answer = http::Response::builder()
+                        .header("x-a", "b")
+                        .body(())
+                        .unwrap();
                     let mut sending = respond.send_response(answer, false).unwrap();
                     sending.send_data(body.into(), false).unwrap();
                     let mut trailers = HeaderMap::new();
@@ -387,7 +395,10 @@ fn calls_share_a_connection_to_a_server() {
         let (server, upstreams, pass) = upstreams().await;
         let ask = async |text: &'static str| {
             let request = Request::post("/").body(Bytes::from_static(text.as_bytes()));
-            let mut answer = upstreams.send(&pass, request.unwrap(), 5_000).await.unwrap();
+            let mut answer = upstreams
+                .send(&pass, request.unwrap(), 5_000)
+                .await
+                .unwrap();
             let all = answer.whole(1_000, 5_000).await.unwrap();
             assert_eq!(all, text.as_bytes());
             answer.reuse();
@@ -396,7 +407,9 @@ fn calls_share_a_connection_to_a_server() {
         ask("after").await;
         assert_eq!(server.connections.get(), 1);
         let mut lease = upstreams.take(&pass, 5_000).await.unwrap();
-        lease.request(b"POST", b"/", b"a.example", [], Framing::Length(2)).unwrap();
+        lease
+            .request(b"POST", b"/", b"a.example", [], Framing::Length(2))
+            .unwrap();
         lease.body(b"hi").await.unwrap();
         lease.end().unwrap();
         lease.flush().await.unwrap();

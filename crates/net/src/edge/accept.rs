@@ -20,7 +20,9 @@ use super::listener::Accepting;
 use super::opening::{self, Unopened};
 use super::places::{ConnectionPlace, Guest, GuestPart, StrangersFull};
 use super::proxy::ProxySource;
-use super::{Drain, EdgeShared, Listener, ListenerSettings, Peer, Response, answer, refused_in_words};
+use super::{
+    Drain, EdgeShared, Listener, ListenerSettings, Peer, Response, answer, refused_in_words,
+};
 use crate::h1::{ConnectionSettings, PeerAddress, ServerConnection, Stream, Thread};
 use crate::http2::{self, StreamService};
 
@@ -238,7 +240,9 @@ impl<S: ConnectionService> Edge<S> {
         match is_http2 {
             Some(false) => {
                 let guest = guest.map(GuestPart::new).map(Rc::new);
-                self.service.connection(self.accepted(stream, peer, guest)).await;
+                self.service
+                    .connection(self.accepted(stream, peer, guest))
+                    .await;
             }
             Some(true) => {
                 let edge = Rc::clone(self);

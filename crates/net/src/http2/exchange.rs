@@ -7,6 +7,7 @@
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 
+use base::limit;
 use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
@@ -98,7 +99,11 @@ impl RequestBody {
         context: &mut Context<'_>,
     ) -> Poll<Result<(), StreamBroken>> {
         loop {
-            if client.unflushed() > 0 && ready!(client.poll_flush(context)).is_err() {
+            // A body of a known length is whole only with the end of its stream: until then its last bytes are kept, so that
+            // one that goes on is not passed on, and no answer is there before its request has ended.
+            let is_ending = self.stage == BodyStage::Data && !client.has_body_to_send();
+            let may_flush = !is_ending || self.body.is_end_stream();
+            if may_flush && client.unflushed() > 0 && ready!(client.poll_flush(context)).is_err() {
                 // Whoever answers reads no more of it; the answer may be there.
                 self.stage = BodyStage::Done;
                 return Poll::Ready(Ok(()));
@@ -128,6 +133,26 @@ impl RequestBody {
                 BodyStage::Done => return Poll::Ready(Ok(())),
             }
         }
+    }
+
+    /// Throws away what still comes of it, for a moment: some clients take an answer for broken that comes with a reset
+    /// while they send.
+    async fn let_go(&mut self, watch: &Watch) {
+        watch.read_within(limit::LINGER_QUIET_MS_MAX);
+        poll_fn(|context| {
+            while let Poll::Ready(piece) = self.body.poll_data(context) {
+                let Some(Ok(bytes)) = piece else {
+                    return Poll::Ready(());
+                };
+                let _ = self.body.flow_control().release_capacity(bytes.len());
+            }
+            if watch.is_read_late() {
+                return Poll::Ready(());
+            }
+            watch.wake_later(context.waker());
+            Poll::Pending
+        })
+        .await;
     }
 }
 
@@ -180,8 +205,7 @@ impl AnswerOut<'_> {
             let room = ready!(poll_room(sending, here, self.watch, context))?;
             let bytes = translate::sent(&client.filled()[..room]);
             client.consume(room);
-            let is_last =
-                room == here && client.is_body_here() && client.trailers().is_empty();
+            let is_last = room == here && client.is_body_here() && client.trailers().is_empty();
             let sent = sending.send_data(bytes, is_last);
             sent.map_err(|_| StreamBroken::TakenBack)?;
             if is_last {
@@ -218,13 +242,13 @@ impl From<crate::h1::Error> for StreamBroken {
 }
 
 /// Carries the body of a request to whoever answers it, and the answer back. The head of the request is in the output
-/// of `client`.
+/// of `client`. Says whether somebody still waits for the end of the call.
 pub(super) async fn carry(
     mut client: ClientConnection<DuplexStream>,
     body: RecvStream,
     respond: SendResponse<Bytes>,
     watch: Watch,
-) {
+) -> bool {
     let mut body = RequestBody::new(body);
     let mut answer = AnswerOut {
         respond,
@@ -237,10 +261,14 @@ pub(super) async fn carry(
         }
         answer.poll(&mut client, context)
     });
-    if let Err(broken) = carried.await {
-        match &mut answer.sending {
-            Some(sending) => sending.send_reset(broken.reason()),
-            None => answer.respond.send_reset(broken.reason()),
-        }
+    let Err(broken) = carried.await else {
+        drop(client);
+        body.let_go(&watch).await;
+        return true;
+    };
+    match &mut answer.sending {
+        Some(sending) => sending.send_reset(broken.reason()),
+        None => answer.respond.send_reset(broken.reason()),
     }
+    broken == StreamBroken::Exchange
 }

@@ -170,8 +170,7 @@ impl InwardConnection {
                 Poll::Pending => {}
             }
             if self.guard.is_flooded() && !self.closing {
-                self.connection
-                    .abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+                self.connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
                 self.streams.abort_all();
                 self.end_within(limit::HTTP2_CLOSING_MS);
                 continue;
@@ -237,9 +236,20 @@ impl<S: StreamService> Serving<S> {
             Err(refusal) => return self.refuse(respond, &refusal),
         };
         let watch = Watch::new(&self.thread, &self.bounds);
-        let carried = exchange::carry(client, body, respond, watch);
-        let served = self.service.stream(Stream::Translated(near));
-        tokio::join!(carried, served);
+        let mut carried = pin!(exchange::carry(client, body, respond, watch));
+        let mut served = pin!(self.service.stream(Stream::Translated(near)));
+        tokio::select! {
+            biased;
+            // Where the client took its stream back, its call ends here, as that of a connection does which is dropped.
+            is_awaited = &mut carried => {
+                if is_awaited {
+                    served.await;
+                }
+            }
+            () = &mut served => {
+                carried.await;
+            }
+        }
     }
 
     /// A request as an exchange of HTTP/1.1 that has begun, with its body to come.

@@ -278,8 +278,7 @@ impl RequestOut {
             };
             let bytes = sent(&asking.filled()[..room]);
             asking.consume(room);
-            let is_last =
-                room == here && asking.is_body_here() && asking.trailers().is_empty();
+            let is_last = room == here && asking.is_body_here() && asking.trailers().is_empty();
             self.is_done = self.sending.send_data(bytes, is_last).is_err() || is_last;
         }
         Poll::Ready(Ok(()))

@@ -108,7 +108,9 @@ fn authority(head: &request::Parts) -> Result<&[u8], Refusal> {
             Err(malformed("The :authority and the Host field differ."))
         }
         (Some(authority), _) | (None, Some(authority)) if !authority.is_empty() => Ok(authority),
-        _ => Err(malformed("There is neither an :authority nor a Host field.")),
+        _ => Err(malformed(
+            "There is neither an :authority nor a Host field.",
+        )),
     }
 }
 
@@ -255,7 +257,11 @@ mod tests {
             (uri, &[("content-length", "1, 1")], false),
             (uri, &[("content-length", "")], false),
             (uri, &[("content-length", "18446744073709551616")], false),
-            (uri, &[("content-length", "1"), ("content-length", "1")], false),
+            (
+                uri,
+                &[("content-length", "1"), ("content-length", "1")],
+                false,
+            ),
             (uri, &[("x-a", " b")], true),
             (uri, &[("x-a", "b\t")], true),
         ] {
@@ -285,7 +291,10 @@ mod tests {
             (told.target, told.authority),
             (&b"/p?q"[..], &b"a.example:81"[..])
         );
-        assert_eq!((told.framing, told.method()), (Framing::Chunked, &b"GET"[..]));
+        assert_eq!(
+            (told.framing, told.method()),
+            (Framing::Chunked, &b"GET"[..])
+        );
         let all: Vec<_> = told.fields().collect();
         assert!(all.contains(&(b"cookie", b"a=1; c=3")));
         assert_eq!(all.iter().filter(|(name, _)| *name == b"cookie").count(), 1);

@@ -66,7 +66,10 @@ impl Links {
         let link = link.map_err(|_| SendError::Slow)?;
         let link = link.map_err(|error| SendError::Unreachable(format!("HTTP/2: {error}")))?;
         let opened = link.open();
-        place.links.borrow_mut().push((Rc::downgrade(&link), address));
+        place
+            .links
+            .borrow_mut()
+            .push((Rc::downgrade(&link), address));
         drop(alone);
         Ok((opened, address))
     }

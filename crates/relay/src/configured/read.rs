@@ -113,7 +113,12 @@ fn outbound(side: &written::Outbound, at: &Key, check: &mut Check<'_>) -> Option
 }
 
 fn peer(name: Name, peer: &written::Peer, at: &Key, check: &mut Check<'_>) -> Option<Peer> {
-    let mut place = place(name, (&peer.url, &peer.ca, peer.http2, &peer.addresses), at, check);
+    let mut place = place(
+        name,
+        (&peer.url, &peer.ca, peer.http2, &peer.addresses),
+        at,
+        check,
+    );
     let mutual = match peer.transport {
         Transport::Mtls => {
             let sealing = ["keys", "psk", "join_token", "suite", "padding"];
