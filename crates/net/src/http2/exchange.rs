@@ -266,6 +266,8 @@ pub(super) async fn carry(
         body.let_go(&watch).await;
         return true;
     };
+    // A reset takes back what waits to be written: what the client takes without delay, it gets.
+    tokio::task::yield_now().await;
     match &mut answer.sending {
         Some(sending) => sending.send_reset(broken.reason()),
         None => answer.respond.send_reset(broken.reason()),

@@ -19,7 +19,7 @@ const BEGINNING: &[u8] = b"PRI ";
 const MORE_MS: u64 = 10;
 
 /// Whether the client speaks HTTP/2; nothing where it says nothing for as long as a head may take. Once the thread drains
-/// it is not waited for.
+/// it is waited for no longer than an idle connection.
 pub(crate) async fn speaks_http2(
     stream: &Stream,
     thread: &Rc<Thread>,
@@ -30,6 +30,8 @@ pub(crate) async fn speaks_http2(
     }
     let watch = Watch::new(thread, bounds);
     let due = thread.after(bounds.head_ms);
+    // What is here already when a drain begins is read in this time.
+    let mut drained = None;
     poll_fn(|context| {
         let mut wait_ms = bounds.head_ms;
         match poll_seen(stream, context) {
@@ -38,7 +40,11 @@ pub(crate) async fn speaks_http2(
             Poll::Pending => {}
         }
         if thread.is_draining() {
-            return Poll::Ready(Some(false));
+            let last = *drained.get_or_insert_with(|| thread.after(bounds.drain_idle_ms));
+            if thread.has_passed(last) {
+                return Poll::Ready(Some(false));
+            }
+            wait_ms = wait_ms.min(bounds.drain_idle_ms);
         }
         if thread.has_passed(due) {
             return Poll::Ready(None);
