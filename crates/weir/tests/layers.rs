@@ -105,27 +105,27 @@ const NEVER: &[(&str, &[&str], &str)] = &[
     ),
     (
         "mcp",
-        &["hyper", "socket2", "rustix", "rustls"],
+        &["h2", "hyper", "socket2", "rustix", "rustls"],
         "sockets and children are net's",
     ),
     (
         "llm",
-        &["hyper", "socket2", "rustix", "rustls"],
+        &["h2", "hyper", "socket2", "rustix", "rustls"],
         "sockets are net's",
     ),
     (
         "web",
-        &["hyper", "socket2", "rustix", "rustls"],
+        &["h2", "hyper", "socket2", "rustix", "rustls"],
         "sockets and TLS are net's",
     ),
     (
         "a2a",
-        &["llm", "mcp", "hyper", "socket2", "rustix", "rustls"],
+        &["llm", "mcp", "h2", "hyper", "socket2", "rustix", "rustls"],
         "sockets are net's",
     ),
     (
         "relay",
-        &["hyper", "socket2", "rustls"],
+        &["h2", "hyper", "socket2", "rustls"],
         "sockets are net's",
     ),
     (
@@ -135,7 +135,7 @@ const NEVER: &[(&str, &[&str], &str)] = &[
     ),
     (
         "run",
-        &["llm", "mcp", "hyper", "socket2", "rustix", "rustls"],
+        &["llm", "mcp", "h2", "hyper", "socket2", "rustix", "rustls"],
         "a run asks models and tools by its ports",
     ),
     (
@@ -145,12 +145,12 @@ const NEVER: &[(&str, &[&str], &str)] = &[
     ),
     (
         "scancli",
-        &["tokio", "hyper", "socket2", "rustls", "cedar-policy"],
+        &["tokio", "h2", "hyper", "socket2", "rustls", "cedar-policy"],
         "it judges what is on this machine, and sends nothing",
     ),
     (
         "weir",
-        &["hyper", "socket2", "rustls", "cedar-policy"],
+        &["h2", "hyper", "socket2", "rustls", "cedar-policy"],
         "the composition root composes",
     ),
 ];

@@ -3,14 +3,15 @@
 //! The permit of each call is asked about the address of the connection that it is to have a part in. Who dials is alone: those
 //! that come meanwhile wait for what it finds.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::future::Future;
 use std::net::IpAddr;
 use std::rc::{Rc, Weak};
+use std::time::Duration;
 
-use base::Permit;
-use tokio::sync::Mutex;
+use base::{Permit, limit};
+use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Instant, timeout_at};
 
 use crate::dial::{DialTarget, ShelfKey};
@@ -29,6 +30,8 @@ pub(super) struct Links {
 struct LinkPlace {
     /// Held by who dials.
     dialling: Mutex<()>,
+    /// The server did not agree on HTTP/2 when it was dialled last, so nobody waits for another's connection.
+    speaks_http11: Cell<bool>,
     links: RefCell<Vec<(Weak<Http2Link>, IpAddr)>>,
 }
 
@@ -53,13 +56,17 @@ impl Links {
         if let Some(opened) = place.with_room(permit) {
             return Ok(opened);
         }
-        let alone = timeout_at(deadline, place.dialling.lock());
-        let alone = alone.await.map_err(|_| SendError::Slow)?;
+        let alone = match place.speaks_http11.get() {
+            true => None,
+            false => place.wait_to_dial(deadline).await,
+        };
         if let Some(opened) = place.with_room(permit) {
             return Ok(opened);
         }
         let (stream, address) = dialled.await?;
-        if target.tls.is_some() && !stream.agreed_on_http2() {
+        let is_http11 = target.tls.is_some() && !stream.agreed_on_http2();
+        place.speaks_http11.set(is_http11);
+        if is_http11 {
             return Ok((stream, address));
         }
         let link = timeout_at(deadline, Http2Link::new(stream, &self.setting)).await;
@@ -86,6 +93,14 @@ impl Links {
 }
 
 impl LinkPlace {
+    /// Waits until nobody else dials; no longer than a dial may take, so that a server which takes no connection is
+    /// known as such in time.
+    async fn wait_to_dial(&self, deadline: Instant) -> Option<MutexGuard<'_, ()>> {
+        let longest = Instant::now() + Duration::from_millis(limit::DIAL_MS_MAX);
+        let alone = timeout_at(deadline.min(longest), self.dialling.lock());
+        alone.await.ok()
+    }
+
     fn has_any(&self) -> bool {
         let mut links = self.links.borrow_mut();
         links.retain(|(link, _)| link.upgrade().is_some_and(|link| !link.is_over()));
