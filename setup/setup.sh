@@ -91,6 +91,8 @@ if [ "$level" != run ]; then
   need softhsm2-util softhsm2
   need pkcs11-tool opensc
   need certtool gnutls-bin
+  # Load by HTTP/2.
+  need h2load nghttp2-client
   [ -e /usr/lib/nginx/modules/ngx_stream_module.so ] || missing+=(libnginx-mod-stream)
   # Work tracking for teams; the official test suite of JSON Schema 2020-12.
   compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || need initdb postgresql

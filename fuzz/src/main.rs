@@ -67,6 +67,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("h1_chunked", targets::h1_chunked),
     ("h1_beside_hyper_server", targets::h1_beside_hyper_server),
     ("h1_beside_hyper_client", targets::h1_beside_hyper_client),
+    ("net_http2", targets::net_http2),
     ("net_proxy", targets::net_proxy),
     ("net_forwarded", targets::net_forwarded),
     ("flow_documents", targets::flow_documents),

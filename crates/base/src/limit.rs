@@ -209,3 +209,27 @@ pub const CACHE_PIPELINE_MAX: usize = 1_024;
 pub const CACHE_REPLY_BYTES_MAX: usize = 64 << 10;
 /// Most elements in one reply of the shared store.
 pub const CACHE_REPLY_ELEMENTS_MAX: usize = 64;
+/// Streams of one HTTP/2 connection at once, as the side that takes them: requests that are being answered.
+pub const HTTP2_STREAMS_MAX: u32 = 128;
+/// Streams that weir opens on one HTTP/2 connection to a server before it dials another.
+pub const HTTP2_UPSTREAM_STREAMS_MAX: usize = 100;
+/// Bytes of one stream that may come before they are read (RFC 9113, section 6.9.2).
+pub const HTTP2_STREAM_WINDOW_BYTES: u32 = 64 << 10;
+/// Bytes of all streams of one connection that may come before they are read.
+pub const HTTP2_CONNECTION_WINDOW_BYTES: u32 = 256 << 10;
+/// Bytes of one stream that wait to be written.
+pub const HTTP2_SEND_BYTES_MAX: usize = 64 << 10;
+/// Bytes, each way, between a stream of HTTP/2 and the exchange of HTTP/1.1 that it is translated to.
+pub const HTTP2_EXCHANGE_BYTES: usize = 16 << 10;
+/// Frames of one HTTP/2 connection in a second that carry nothing of a request: SETTINGS, PING, PRIORITY, CONTINUATION,
+/// empty DATA, and those of unknown types. More end the connection.
+pub const HTTP2_IDLE_FRAMES_MAX: u32 = 1_000;
+/// Streams that the client of one HTTP/2 connection may take back in a second; more end the connection.
+pub const HTTP2_RESETS_MAX: u32 = 200;
+/// Streams that were taken back before anybody looked at them, and malformed ones that are remembered; more end the
+/// connection.
+pub const HTTP2_PENDING_RESETS_MAX: usize = 20;
+/// Malformed streams of one HTTP/2 connection; more end it.
+pub const HTTP2_ERRORS_MAX: usize = 256;
+/// How long the other side of an HTTP/2 connection that ends may take to close it, in milliseconds.
+pub const HTTP2_CLOSING_MS: u64 = 1_000;

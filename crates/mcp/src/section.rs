@@ -51,6 +51,9 @@ pub struct ServerSection {
     /// Certificates to trust for this server instead of the public ones, as PEM.
     #[schemars(example = &"file:ca.pem")]
     pub ca: Option<FileReference>,
+    /// Whether HTTP/2 is spoken to it: over https where it agrees, over http without asking.
+    #[schemars(example = &"true", extend("x-with" = "url"))]
+    pub http2: Switch,
     /// Private address ranges that may be dialled for this server; those that are not public are refused
     /// otherwise.
     #[schemars(example = &"[10.0.0.0/8]", extend("x-with" = "url"))]
@@ -119,6 +122,7 @@ impl Default for ServerSection {
             url: None,
             token: None,
             ca: None,
+            http2: Switch::default(),
             addresses: Default::default(),
             tells_agent: Switch::default(),
             sessions_max: Count(limit::SESSIONS_DEFAULT as u64),

@@ -38,6 +38,7 @@ pub use listen::serve;
 pub use listen::serve_tunnel;
 pub use listener::{Listener, bind, bind_alone, reserve};
 pub use refused::refused;
+pub(crate) use refused::refused_in_words;
 pub use request::Request;
 pub use settings::{CallerSaid, EdgeSettings, ListenerSettings, Proxies};
 

@@ -2,10 +2,11 @@
 //!
 //! This engine reads and writes HTTP/1.1 (RFC 9112) straight from and into buffers that the caller
 //! works in: a message is one read and one write, and nothing is allocated for it. It is strict:
-//! what two readers could frame in two ways is refused, not repaired. It has no HTTP/2 and no
-//! compression, follows nothing and retries nothing. It switches to no other protocol by itself: a
-//! connection is given up to whoever takes it over ([`crate::Tunnel`]). It runs on a current-thread
-//! runtime inside a `LocalSet`, as all of this crate does.
+//! what two readers could frame in two ways is refused, not repaired. HTTP/2 comes to it as
+//! exchanges of HTTP/1.1 ([`crate::http2`]). It has no compression, follows nothing and retries
+//! nothing. It switches to no other protocol by itself: a connection is given up to whoever takes it
+//! over ([`crate::Tunnel`]). It runs on a current-thread runtime inside a `LocalSet`, as all of this
+//! crate does.
 //!
 //! A server's loop reads from top to bottom:
 //!
@@ -48,6 +49,7 @@ pub use field::{Field, FieldKind, Fields};
 pub use head::{Form, Version};
 pub use prepared::{AnswerLines, RequestLines};
 pub use server::{RequestView, ServerConnection};
+pub(crate) use stream::ALPN_HTTP2;
 pub use stream::{PeerAddress, Socket, Stream};
 pub use thread::Thread;
 pub(crate) use thread::Watch;
@@ -110,6 +112,8 @@ pub struct ConnectionSettings {
     /// How long a drain leaves idle connections open for a request that is on its way already, in
     /// milliseconds; no longer than `drain_ms`.
     pub drain_idle_ms: u64,
+    /// Whether clients may speak HTTP/2, too ([`crate::http2`]).
+    pub http2: bool,
 }
 
 impl ConnectionSettings {
@@ -135,6 +139,7 @@ impl Default for ConnectionSettings {
             connections_max: limit::CONNECTIONS_DEFAULT,
             drain_ms: limit::DRAIN_MS_DEFAULT,
             drain_idle_ms: DRAIN_IDLE_MS_DEFAULT,
+            http2: true,
         }
     }
 }

@@ -12,6 +12,7 @@ mod dial;
 pub mod edge;
 mod generation;
 pub mod h1;
+pub mod http2;
 mod intercept;
 pub mod mutual;
 pub mod origin;
@@ -32,6 +33,7 @@ pub use edge::{
 pub use edge::{CallerSaid, ForwardedField, Service, bind, bind_alone, refused, reserve, serve};
 pub use edge::{serve_connections, serve_tunnel};
 pub use generation::Generations;
+pub use http2::each_stream;
 pub use intercept::{InterceptAuthority, PeekedHello};
 pub use pool::{Lease, Upstreams};
 pub use send::{SendError, UpstreamAnswer};

@@ -28,7 +28,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, TlsStream};
 use zeroize::Zeroize;
 
-use crate::h1::Stream;
+use crate::h1::{ALPN_HTTP2, Stream};
 
 /// Most certificates of a chain, and of authorities, and most revocation lists.
 const CERTIFICATES_MAX: usize = 64;
@@ -244,6 +244,8 @@ impl fmt::Debug for MutualClient {
 /// How connections are accepted: with a certificate of ours, and only from who shows one of the authorities'.
 pub struct Acceptor {
     config: Arc<ServerConfig>,
+    /// The same, where clients may agree on HTTP/2.
+    with_http2: Arc<ServerConfig>,
     verifier: Arc<dyn ClientCertVerifier>,
 }
 
@@ -252,16 +254,25 @@ impl Acceptor {
     /// The key is not that of the certificate, or the authorities cannot be used.
     pub fn new(credentials: &Credentials) -> Result<Acceptor, CredentialsError> {
         let verifier = credentials.verifier()?;
-        let config = Arc::new(credentials.server(Arc::clone(&verifier))?);
-        Ok(Acceptor { config, verifier })
+        let config = credentials.server(Arc::clone(&verifier))?;
+        let mut with_http2 = config.clone();
+        with_http2.alpn_protocols.insert(0, ALPN_HTTP2.to_vec());
+        Ok(Acceptor {
+            config: Arc::new(config),
+            with_http2: Arc::new(with_http2),
+            verifier,
+        })
     }
 
-    /// Shakes hands. Waits as long as the client does: a caller that needs a bound sets one.
+    /// Shakes hands; with `http2` the client may agree on HTTP/2. Waits as long as the client does: a caller that needs a bound sets one.
     ///
     /// # Errors
     /// The client is no TLS 1.3 client, shows no certificate, or none that is good; or the connection broke.
-    pub async fn accept(&self, stream: TcpStream) -> io::Result<(Stream, Shown)> {
-        let acceptor = TlsAcceptor::from(Arc::clone(&self.config));
+    pub async fn accept(&self, stream: TcpStream, http2: bool) -> io::Result<(Stream, Shown)> {
+        let acceptor = TlsAcceptor::from(Arc::clone(match http2 {
+            true => &self.with_http2,
+            false => &self.config,
+        }));
         let stream = acceptor.accept(stream).await?;
         let chain = stream.get_ref().1.peer_certificates();
         let shown = Shown::new(chain.unwrap_or_default());

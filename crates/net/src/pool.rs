@@ -6,6 +6,7 @@
 //! one; [`Upstreams::send`] does. Redirects are not followed: a redirect is a new call. Each thread has a pool of its
 //! own, so nothing is locked.
 
+mod links;
 mod shelves;
 
 use std::cell::{Cell, RefCell};
@@ -23,6 +24,7 @@ use tokio::time::Instant;
 use crate::dial::{DialTarget, Resolver, ShelfKey, Targets, dial};
 use crate::h1::{ClientConnection, ConnectionSettings, Stream, Thread};
 use crate::send::SendError;
+use links::Links;
 use shelves::{Idle, Shelves};
 
 /// How often connections that grew old are looked for while there are any, in milliseconds.
@@ -42,6 +44,7 @@ struct Pool {
     /// The same, where whoever waits bounds the wait.
     patient: Rc<ConnectionSettings>,
     shelves: RefCell<Shelves>,
+    links: Links,
     sweeping: Cell<bool>,
 }
 
@@ -71,6 +74,7 @@ impl<P: Permit> Upstreams<P> {
         };
         let pool = Rc::new(Pool {
             thread,
+            links: Links::new(&bounds),
             bounds: Rc::new(bounds),
             patient: Rc::new(patient),
             shelves: RefCell::default(),
@@ -167,7 +171,14 @@ impl<P: Permit> Upstreams<P> {
         permit: &P,
         deadline: Instant,
     ) -> Result<Lease, SendError> {
-        let (stream, address) = dial(target, permit, &self.resolver, deadline).await?;
+        let dialled = dial(target, permit, &self.resolver, deadline);
+        let (stream, address) = match target.endpoint.http2 {
+            false => dialled.await?,
+            true => {
+                let links = &self.pool.links;
+                links.open(target, permit, dialled, deadline).await?
+            }
+        };
         let Pool { thread, bounds, .. } = &*self.pool;
         let client = Box::new(ClientConnection::new(stream, thread, bounds));
         Ok(self.lend(target, client, address, true))

@@ -26,7 +26,7 @@ use rustls::{RootCertStore, ServerConfig};
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, TlsStream};
 
-use crate::h1::Stream;
+use crate::h1::{ALPN_HTTP2, Stream};
 use crate::mutual::{CredentialsError, Shown, several};
 
 /// A certificate with its key, as PEM.
@@ -74,7 +74,11 @@ impl TlsProblem {
 }
 
 /// How a listener speaks TLS. Its certificates can be put in the place of those before, also while connections are open.
-pub struct EdgeTls(ArcSwap<ServerConfig>);
+pub struct EdgeTls {
+    config: ArcSwap<ServerConfig>,
+    /// Whether clients may agree on HTTP/2.
+    http2: bool,
+}
 
 impl EdgeTls {
     /// Reads the certificates; the first is for clients that name none of them.
@@ -85,10 +89,19 @@ impl EdgeTls {
         certificates: &[CertificatePem<'_>],
         clients: Option<ClientAsk<'_>>,
     ) -> Result<EdgeTls, TlsProblem> {
-        Ok(EdgeTls(ArcSwap::from_pointee(config(
-            certificates,
-            clients,
-        )?)))
+        Ok(EdgeTls {
+            config: ArcSwap::from_pointee(config(certificates, clients)?),
+            http2: false,
+        })
+    }
+
+    /// The same, and clients may agree on HTTP/2 (RFC 7301), which is taken where they offer both.
+    pub fn with_http2(self) -> EdgeTls {
+        let config = offering_http2((**self.config.load()).clone());
+        EdgeTls {
+            config: ArcSwap::from_pointee(config),
+            http2: true,
+        }
     }
 
     /// Reads other certificates, and gives what puts them in force from the next handshake on. Open connections stay.
@@ -100,8 +113,12 @@ impl EdgeTls {
         certificates: &[CertificatePem<'_>],
         clients: Option<ClientAsk<'_>>,
     ) -> Result<impl FnOnce() + use<'_>, TlsProblem> {
-        let config = Arc::new(config(certificates, clients)?);
-        Ok(move || self.0.store(config))
+        let mut config = config(certificates, clients)?;
+        if self.http2 {
+            config = offering_http2(config);
+        }
+        let config = Arc::new(config);
+        Ok(move || self.config.store(config))
     }
 
     /// Shakes hands, and gives what the client showed. Waits as long as the client does: the caller sets a bound.
@@ -109,7 +126,7 @@ impl EdgeTls {
     /// # Errors
     /// The client is no TLS client, or showed no certificate that is good where it has to; or the connection broke.
     pub async fn accept(&self, stream: TcpStream) -> io::Result<(Stream, Option<Shown>)> {
-        let acceptor = TlsAcceptor::from(self.0.load_full());
+        let acceptor = TlsAcceptor::from(self.config.load_full());
         let stream = acceptor.accept(stream).await?;
         let chain = stream.get_ref().1.peer_certificates();
         let shown = chain.map(Shown::new);
@@ -121,6 +138,11 @@ impl fmt::Debug for EdgeTls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("EdgeTls")
     }
+}
+
+fn offering_http2(mut config: ServerConfig) -> ServerConfig {
+    config.alpn_protocols = vec![ALPN_HTTP2.to_vec(), b"http/1.1".to_vec()];
+    config
 }
 
 fn config(

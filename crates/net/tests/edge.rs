@@ -374,7 +374,7 @@ fn bad_heads_are_refused_in_words() {
         (
             "505",
             "http.version",
-            "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(),
+            "GET / HTTP/2.0\r\nhost: x\r\n\r\n".to_owned(),
         ),
         (
             "431",

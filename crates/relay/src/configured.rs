@@ -55,6 +55,8 @@ pub struct Place {
     pub name: Name,
     pub url: Url,
     pub ca: Option<Ca>,
+    /// Whether HTTP/2 is spoken to it.
+    pub http2: bool,
     pub addresses: Vec<base::AddressRange>,
 }
 
@@ -100,6 +102,8 @@ impl Mutual {
 #[derive(Clone)]
 pub struct Outbound {
     pub listen: Listen,
+    /// Whether applications may speak HTTP/2.
+    pub http2: bool,
     /// Our private key, as text; there is one if there is a peer to seal for.
     pub key: Option<Secret>,
     pub peers: Vec<Peer>,
@@ -149,6 +153,8 @@ pub enum To {
 #[derive(Clone)]
 pub struct Inbound {
     pub listen: Listen,
+    /// Whether outbounds may speak HTTP/2.
+    pub http2: bool,
     /// With it nothing is sealed, and keys, tokens and tickets mean nothing.
     pub mutual: Option<Mutual>,
     /// Our private keys, as text: one, or more while they turn over.

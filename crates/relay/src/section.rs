@@ -149,6 +149,9 @@ pub struct Outbound {
     /// listen_public is true.
     #[schemars(example = &"unix:/run/weir/relay.sock")]
     pub listen: Listen,
+    /// Whether applications may speak HTTP/2, too: those that begin with it.
+    #[schemars(example = &"false")]
+    pub http2: Switch,
     /// Allows a listen address that other machines reach; what they send is not sealed until it is here.
     #[schemars(example = &"true")]
     pub listen_public: Switch,
@@ -185,6 +188,7 @@ impl Default for Outbound {
     fn default() -> Outbound {
         Outbound {
             listen: Listen::local(8701),
+            http2: Switch(true),
             listen_public: Default::default(),
             key: None,
             peers: Default::default(),
@@ -242,6 +246,11 @@ pub struct Peer {
     /// and not revoked.
     #[schemars(example = &"file:crl.pem")]
     pub crl: Option<FileReference>,
+    /// Whether HTTP/2 is spoken to it: over https where it agrees, over http without asking. Not where something in between
+    /// speaks HTTP/1.1 alone.
+    #[schemars(example = &"true")]
+    #[serde(default)]
+    pub http2: Switch,
     /// Private address ranges that may be dialled for this peer; those that are not public are refused
     /// otherwise.
     #[schemars(example = &"[10.0.0.0/8]")]
@@ -260,6 +269,10 @@ pub struct Place {
     /// Certificates of authorities to trust for this url instead of the public ones, as PEM.
     #[schemars(example = &"file:ca.pem")]
     pub ca: Option<FileReference>,
+    /// Whether HTTP/2 is spoken to it, which gRPC needs: over https where it agrees, over http without asking.
+    #[schemars(example = &"true")]
+    #[serde(default)]
+    pub http2: Switch,
     /// Private address ranges that may be dialled for it; those that are not public are refused otherwise.
     #[schemars(example = &"[10.0.0.0/8]")]
     #[serde(default)]
@@ -292,6 +305,10 @@ pub struct Inbound {
     /// good.
     #[schemars(example = &"0.0.0.0:8702")]
     pub listen: Listen,
+    /// Whether outbounds may speak HTTP/2, too: those that begin with it, or agree on it by mtls. false where a proxy
+    /// in between does not speak it whole.
+    #[schemars(example = &"false")]
+    pub http2: Switch,
     /// What outbounds send: shr is sealed messages; mtls is TLS 1.3 with certificates on both sides, and plain
     /// HTTP/1.1 in it.
     #[schemars(example = &"mtls")]
@@ -359,6 +376,7 @@ impl Default for Inbound {
     fn default() -> Inbound {
         Inbound {
             listen: Listen::local(8702),
+            http2: Switch(true),
             transport: Default::default(),
             certificate: None,
             certificate_key: None,

@@ -413,6 +413,7 @@ pub(crate) fn endpoint(url: &Url, ca: Option<&Ca>) -> Endpoint {
         path: url.path.clone(),
         ca: ca.map(|ca| ca.pem.clone().into_bytes()),
         mutual: None,
+        http2: false,
         idle_max: base::limit::IDLE_UPSTREAMS_MAX,
         idle_ms: base::limit::IDLE_UPSTREAM_MS_MAX,
     }

@@ -46,13 +46,17 @@ impl Place {
         Ok(Place {
             address: sockets.first().and_then(address).unwrap_or(told.at.clone()),
             told: told.clone(),
-            tls: tls.map(Arc::new),
+            tls: tls.map(|tls| match told.http2 {
+                true => Arc::new(tls.with_http2()),
+                false => Arc::new(tls),
+            }),
             sockets,
         })
     }
 
     fn take(&mut self) -> Option<OnThread> {
         let settings = ListenerSettings {
+            http2: self.told.http2,
             tls: self.tls.clone(),
             proxies: self.told.proxies.clone(),
         };

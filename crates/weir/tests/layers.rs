@@ -113,27 +113,27 @@ const NEVER: &[(&str, &[&str], &str)] = &[
     ),
     (
         "mcp",
-        &["hyper", "socket2", "rustix", "rustls"],
+        &["h2", "hyper", "socket2", "rustix", "rustls"],
         "sockets and children are net's",
     ),
     (
         "llm",
-        &["hyper", "socket2", "rustix", "rustls"],
+        &["h2", "hyper", "socket2", "rustix", "rustls"],
         "sockets are net's",
     ),
     (
         "web",
-        &["hyper", "socket2", "rustix", "rustls"],
+        &["h2", "hyper", "socket2", "rustix", "rustls"],
         "sockets and TLS are net's",
     ),
     (
         "a2a",
-        &["llm", "mcp", "hyper", "socket2", "rustix", "rustls"],
+        &["llm", "mcp", "h2", "hyper", "socket2", "rustix", "rustls"],
         "sockets are net's",
     ),
     (
         "relay",
-        &["hyper", "socket2", "rustls"],
+        &["h2", "hyper", "socket2", "rustls"],
         "sockets are net's",
     ),
     (
@@ -143,7 +143,7 @@ const NEVER: &[(&str, &[&str], &str)] = &[
     ),
     (
         "run",
-        &["llm", "mcp", "hyper", "socket2", "rustix", "rustls"],
+        &["llm", "mcp", "h2", "hyper", "socket2", "rustix", "rustls"],
         "a run asks models and tools by its ports",
     ),
     (
@@ -153,12 +153,12 @@ const NEVER: &[(&str, &[&str], &str)] = &[
     ),
     (
         "scancli",
-        &["tokio", "hyper", "socket2", "rustls", "cedar-policy"],
+        &["tokio", "h2", "hyper", "socket2", "rustls", "cedar-policy"],
         "it judges what is on this machine, and sends nothing",
     ),
     (
         "weir",
-        &["hyper", "socket2", "rustls", "cedar-policy"],
+        &["h2", "hyper", "socket2", "rustls", "cedar-policy"],
         "the composition root composes",
     ),
 ];
@@ -509,16 +509,20 @@ fn files_and_words_are_small() {
         let lines = source.text.lines().count();
         assert!(lines <= 1000, "{} passes 1,000 lines", source.path);
     }
-    // What everything stands on stays small. Its two tables grow with each lane, by a row for each of its refusals
-    // and actions: they are what a reader looks a thing up in, and are not counted.
-    let tables = ["base/src/refusal.rs", "base/src/action.rs"];
+    // What everything stands on stays small. Its three tables grow with each lane, by a row for each of its refusals,
+    // actions and bounds: they are what a reader looks a thing up in, and are not counted.
+    let tables = [
+        "base/src/refusal.rs",
+        "base/src/action.rs",
+        "base/src/limit.rs",
+    ];
     let base = all_sources("base");
     let counted = base
         .iter()
         .filter(|source| !tables.iter().any(|table| source.path.ends_with(table)));
     assert_eq!(base.len() - counted.clone().count(), tables.len());
     let lines: usize = counted.map(|source| source.text.lines().count()).sum();
-    assert!(lines < 2800, "base has {lines} lines beside its tables");
+    assert!(lines < 2700, "base has {lines} lines beside its tables");
 }
 
 /// Ways around the rules above, each of which must be found; what follows a module of tests is seen.

@@ -16,7 +16,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 
-use crate::h1::RequestLines;
+use crate::h1::{ALPN_HTTP2, RequestLines};
 use crate::mutual;
 
 /// How an endpoint is spoken to.
@@ -39,6 +39,8 @@ pub struct Endpoint {
     pub ca: Option<Vec<u8>>,
     /// Our certificate, and whose is trusted in place of all others; of https alone.
     pub mutual: Option<Arc<mutual::MutualClient>>,
+    /// Whether HTTP/2 is spoken: over https where the server agrees on it as TLS begins, over http without asking.
+    pub http2: bool,
     /// Most idle connections that one thread keeps.
     pub idle_max: usize,
     /// How long an idle connection is kept, in milliseconds.
@@ -73,7 +75,7 @@ impl std::error::Error for EndpointError {}
 impl Endpoint {
     /// Whether a connection to the one is as good as one to the other.
     fn is_same(&self, other: &Endpoint) -> bool {
-        let plain = |of: &Endpoint| (of.scheme, of.port, of.idle_max, of.idle_ms);
+        let plain = |of: &Endpoint| (of.scheme, of.port, of.http2, of.idle_max, of.idle_ms);
         let is_same_client = match (&self.mutual, &other.mutual) {
             (None, None) => true,
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),
@@ -125,6 +127,7 @@ impl Endpoint {
             path: uri.path().to_owned(),
             ca: None,
             mutual: None,
+            http2: false,
             idle_max: limit::IDLE_UPSTREAMS_MAX,
             idle_ms: limit::IDLE_UPSTREAM_MS_MAX,
         })
@@ -195,6 +198,7 @@ struct PublicTrust {
 /// How TLS is spoken to one endpoint.
 pub(crate) struct Tls {
     config: Trust,
+    http2: bool,
     pub(crate) server: ServerName<'static>,
 }
 
@@ -208,6 +212,7 @@ impl Tls {
     pub(crate) fn config(&self) -> Arc<ClientConfig> {
         match &self.config {
             Trust::Usual(config) => Arc::clone(config),
+            Trust::Mutual(client) if self.http2 => offering_http2(&client.config()),
             Trust::Mutual(client) => client.config(),
         }
     }
@@ -294,6 +299,7 @@ impl Targets {
             path: "/".to_owned(),
             ca: None,
             mutual: None,
+            http2: false,
             idle_max: limit::SITE_IDLE_MAX,
             idle_ms: limit::IDLE_UPSTREAM_MS_MAX,
         };
@@ -347,11 +353,18 @@ impl DialTarget {
             Scheme::Https => Some(Tls {
                 config: match &endpoint.mutual {
                     Some(client) => Trust::Mutual(Arc::clone(client)),
-                    None => Trust::Usual(match &endpoint.ca {
-                        Some(pem) => authorities(pem).and_then(tls_config)?,
-                        None => public.config()?,
-                    }),
+                    None => {
+                        let usual = match &endpoint.ca {
+                            Some(pem) => authorities(pem).and_then(tls_config)?,
+                            None => public.config()?,
+                        };
+                        Trust::Usual(match endpoint.http2 {
+                            true => offering_http2(&usual),
+                            false => usual,
+                        })
+                    }
                 },
+                http2: endpoint.http2,
                 server: ServerName::try_from(host.clone())
                     .map_err(|error| format!("the host {host:?}: {error}"))?,
             }),
@@ -410,6 +423,13 @@ fn authorities(pem: &[u8]) -> Result<RootCertStore, String> {
         true => Err("the certificate authority holds no PEM certificate".to_owned()),
         false => Ok(roots),
     }
+}
+
+/// The same, where the server may agree on HTTP/2.
+fn offering_http2(config: &ClientConfig) -> Arc<ClientConfig> {
+    let mut config = config.clone();
+    config.alpn_protocols.insert(0, ALPN_HTTP2.to_vec());
+    Arc::new(config)
 }
 
 /// How TLS is spoken to servers that these authorities certify.

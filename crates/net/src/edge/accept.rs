@@ -18,10 +18,13 @@ use tokio::time::Instant;
 
 use super::listener::Accepting;
 use super::opening::{self, Unopened};
-use super::places::{ConnectionPlace, Guest, StrangersFull};
+use super::places::{ConnectionPlace, Guest, GuestPart, StrangersFull};
 use super::proxy::ProxySource;
-use super::{Drain, EdgeShared, Listener, ListenerSettings, Peer, Response, answer, refused};
+use super::{
+    Drain, EdgeShared, Listener, ListenerSettings, Peer, Response, answer, refused_in_words,
+};
 use crate::h1::{ConnectionSettings, PeerAddress, ServerConnection, Stream, Thread};
+use crate::http2::{self, StreamService};
 
 /// Connections accepted before those that are open have their turn. A thread runs some sixty tasks between two
 /// turns of this loop, and each accepted connection can be two of them: itself, and one that gives up its place.
@@ -39,8 +42,7 @@ pub trait ConnectionService: 'static {
 
     /// The answer to a connection that is not served. Its body has to be `Empty` or `Full`.
     fn refuse(&self, refusal: &Refusal) -> Response {
-        let body = format!("{}: {}\n", refusal.code.name, refusal.public);
-        refused(refusal, "text/plain; charset=utf-8", body)
+        refused_in_words(refusal)
     }
 
     /// Most connections from one address (IPv6: one /64) of whom nobody said that it is known; such a connection gives
@@ -56,7 +58,7 @@ pub struct AcceptedConnection {
     pub peer: Peer,
     pub thread: Rc<Thread>,
     pub bounds: Rc<ConnectionSettings>,
-    pub(super) guest: Option<Arc<Guest>>,
+    pub(super) guest: Option<Rc<GuestPart>>,
     pub(super) settings: Rc<ListenerSettings>,
 }
 
@@ -219,19 +221,53 @@ impl<S: ConnectionService> Edge<S> {
         }
     }
 
-    async fn serve(&self, stream: Stream, peer: Peer, seat: ConnectionPlace) {
-        let accepted = AcceptedConnection {
+    async fn serve(self: &Rc<Self>, stream: Stream, peer: Peer, seat: ConnectionPlace) {
+        let guest = seat.guest();
+        tokio::select! {
+            biased;
+            () = seat.given_up() => {}
+            () = self.speak(stream, peer, guest) => {}
+        }
+    }
+
+    /// Serves whatever HTTP the client speaks.
+    async fn speak(self: &Rc<Self>, stream: Stream, peer: Peer, guest: Option<Arc<Guest>>) {
+        let is_http2 = match self.settings.http2 && self.bounds.http2 {
+            false => Some(false),
+            true if stream.agreed_on_http2() => Some(true),
+            true => http2::speaks_http2(&stream, &self.thread, &self.bounds).await,
+        };
+        match is_http2 {
+            Some(false) => {
+                let guest = guest.map(GuestPart::new).map(Rc::new);
+                self.service
+                    .connection(self.accepted(stream, peer, guest))
+                    .await;
+            }
+            Some(true) => {
+                let edge = Rc::clone(self);
+                let streams = Rc::new(Http2Edge { edge, peer, guest });
+                // Its state is no burden to those that speak HTTP/1.1.
+                Box::pin(http2::serve(stream, (&self.thread, &self.bounds), streams)).await;
+            }
+            // It said nothing.
+            None => {}
+        }
+    }
+
+    fn accepted(
+        &self,
+        stream: Stream,
+        peer: Peer,
+        guest: Option<Rc<GuestPart>>,
+    ) -> AcceptedConnection {
+        AcceptedConnection {
             stream,
             peer,
             thread: Rc::clone(&self.thread),
             bounds: Rc::clone(&self.bounds),
-            guest: seat.guest(),
+            guest,
             settings: Rc::clone(&self.settings),
-        };
-        tokio::select! {
-            biased;
-            () = seat.given_up() => {}
-            () = self.service.connection(accepted) => {}
         }
     }
 
@@ -269,6 +305,27 @@ impl<S: ConnectionService> Edge<S> {
             answer::refuse(server, response).await;
             edge.refusing.set(edge.refusing.get() - 1);
         });
+    }
+}
+
+/// A connection that speaks HTTP/2: each of its streams is a connection to the service.
+struct Http2Edge<S> {
+    edge: Rc<Edge<S>>,
+    peer: Peer,
+    guest: Option<Arc<Guest>>,
+}
+
+impl<S: ConnectionService> StreamService for Http2Edge<S> {
+    async fn stream(&self, stream: Stream) {
+        let guest = self.guest.clone().map(GuestPart::new).map(Rc::new);
+        let accepted = self.edge.accepted(stream, self.peer.clone(), guest);
+        self.edge.service.connection(accepted).await;
+    }
+
+    fn refuse(&self, refusal: &Refusal) -> Response {
+        let heads = &self.edge.shared.refused_heads;
+        heads.fetch_add(1, Ordering::Relaxed);
+        self.edge.service.refuse(refusal)
     }
 }
 

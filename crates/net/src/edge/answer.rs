@@ -13,7 +13,7 @@ use http::header::{DATE, HeaderName};
 use super::Response;
 use super::body::{Body, BodyPart, StreamBody};
 use super::connection::AgentConnection;
-use super::places::Guest;
+use super::places::GuestPart;
 use crate::h1::{Error, Framing, OUTPUT_BYTES_MAX};
 
 /// Room that is left in the output for what stands around a chunk.
@@ -24,7 +24,7 @@ const CHUNK_FRAME_BYTES: usize = 32;
 pub(super) async fn write(
     server: &mut AgentConnection,
     response: Response,
-    guest: Option<&Guest>,
+    guest: Option<&GuestPart>,
 ) -> Result<(), Error> {
     let (head, body) = response.into_parts();
     let status = head.status.as_u16();
@@ -89,7 +89,7 @@ const DATE_NAME: &[u8] = b"date";
 async fn put(
     server: &mut AgentConnection,
     bytes: &[u8],
-    guest: Option<&Guest>,
+    guest: Option<&GuestPart>,
 ) -> Result<(), Error> {
     let mut rest = bytes;
     while !rest.is_empty() {
@@ -109,7 +109,7 @@ async fn put(
 async fn feed(
     server: &mut AgentConnection,
     mut stream: StreamBody,
-    guest: Option<&Guest>,
+    guest: Option<&GuestPart>,
 ) -> Result<(), Error> {
     loop {
         let part = match stream.now() {
@@ -142,7 +142,7 @@ async fn next(server: &mut AgentConnection, stream: &mut StreamBody) -> Result<B
 }
 
 /// Writes out what is in the output. A client that does not take it asks nothing meanwhile.
-async fn flush(server: &mut AgentConnection, guest: Option<&Guest>) -> Result<(), Error> {
+async fn flush(server: &mut AgentConnection, guest: Option<&GuestPart>) -> Result<(), Error> {
     let mut blocked = false;
     let flushed = poll_fn(|context| {
         let flushed = server.poll_flush(context);

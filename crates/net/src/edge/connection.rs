@@ -7,7 +7,6 @@ use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
@@ -16,7 +15,7 @@ use base::{Refusal, limit, refusal};
 use super::accept::AcceptedConnection;
 use super::listen::Agents;
 use super::opening::unasked_header;
-use super::places::Guest;
+use super::places::GuestPart;
 use super::{Request, Response, Service, answer, request};
 use crate::h1::{Error, Fault, ServerConnection, Stream, Wait};
 
@@ -95,11 +94,11 @@ pub(super) struct LentConnection {
     server: RefCell<Option<Box<AgentConnection>>>,
     /// The call has the connection for itself.
     is_taken: Cell<bool>,
-    guest: Option<Arc<Guest>>,
+    guest: Option<Rc<GuestPart>>,
 }
 
 impl LentConnection {
-    fn new(guest: &Option<Arc<Guest>>) -> LentConnection {
+    fn new(guest: &Option<Rc<GuestPart>>) -> LentConnection {
         LentConnection {
             server: RefCell::new(None),
             is_taken: Cell::new(false),

@@ -6,10 +6,11 @@
 //! longest open first. All is decided
 //! under one lock, taken when a connection opens, becomes known, or closes; never for a request.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::future::poll_fn;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
@@ -44,7 +45,16 @@ pub(super) struct Guest {
     age: u64,
     network: IpAddr,
     state: AtomicU8,
+    /// Requests that are being answered; counted by the connection's own thread alone.
+    asking: AtomicUsize,
     task: Mutex<Option<Waker>>,
+}
+
+/// A connection's part in its guest: all of it, or that of one stream of HTTP/2.
+#[derive(Debug)]
+pub(super) struct GuestPart {
+    guest: Arc<Guest>,
+    is_asking: Cell<bool>,
 }
 
 /// One connection's place.
@@ -147,6 +157,7 @@ impl StrangerSlot {
             age,
             network,
             state: AtomicU8::new(SILENT),
+            asking: AtomicUsize::new(0),
             task: Mutex::new(None),
         });
         strangers.next += 1;
@@ -199,20 +210,20 @@ impl Drop for StrangerSlot {
 }
 
 impl Guest {
-    /// A request has come. False where the connection has to close: then it must not be answered.
-    pub(super) fn asks(&self) -> bool {
-        let changed = self.change(SILENT, BUSY);
-        changed || self.state.load(Ordering::Acquire) != CLOSING
-    }
-
-    /// Nothing is being answered, or the client does not take its answer.
-    pub(super) fn is_silent(&self) {
-        self.change(BUSY, SILENT);
-    }
-
-    /// The client takes its answer again.
-    pub(super) fn is_busy(&self) {
-        self.change(SILENT, BUSY);
+    /// One more request is being answered, or one less.
+    fn count(&self, is_asking: bool) {
+        // The one thread that counts needs no exchange.
+        let before = self.asking.load(Ordering::Relaxed);
+        let now = match is_asking {
+            true => before + 1,
+            false => before.saturating_sub(1),
+        };
+        self.asking.store(now, Ordering::Relaxed);
+        match (before, now) {
+            (0, _) => self.change(SILENT, BUSY),
+            (_, 0) => self.change(BUSY, SILENT),
+            _ => false,
+        };
     }
 
     /// A request on this connection was of a known agent.
@@ -234,6 +245,46 @@ impl Guest {
 
     fn task(&self) -> MutexGuard<'_, Option<Waker>> {
         self.task.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl GuestPart {
+    pub(super) fn new(guest: Arc<Guest>) -> GuestPart {
+        GuestPart {
+            guest,
+            is_asking: Cell::new(false),
+        }
+    }
+
+    /// A request has come. False where the connection has to close: then it must not be answered.
+    pub(super) fn asks(&self) -> bool {
+        self.is_busy();
+        self.guest.state.load(Ordering::Acquire) != CLOSING
+    }
+
+    /// Nothing is being answered, or the client does not take its answer.
+    pub(super) fn is_silent(&self) {
+        if self.is_asking.replace(false) {
+            self.guest.count(false);
+        }
+    }
+
+    /// The client takes its answer again.
+    pub(super) fn is_busy(&self) {
+        if !self.is_asking.replace(true) {
+            self.guest.count(true);
+        }
+    }
+
+    /// A request on this connection was of a known agent.
+    pub(super) fn is_known(&self) {
+        self.guest.is_known();
+    }
+}
+
+impl Drop for GuestPart {
+    fn drop(&mut self) {
+        self.is_silent();
     }
 }
 
@@ -289,9 +340,14 @@ impl EdgeShared {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicUsize;
-
     use super::*;
+
+    /// Says that a request came on this connection, and that it is being answered until its part is dropped.
+    fn asks(seat: &StrangerSlot) -> GuestPart {
+        let part = GuestPart::new(seat.guest());
+        assert!(part.asks());
+        part
+    }
 
     fn ip(text: &str) -> IpAddr {
         text.parse().unwrap()
@@ -303,12 +359,12 @@ mod tests {
         let take = |address| StrangerSlot::take(&shared, ip(address), max.0, max.1);
         let first = take("2001:db8::1").unwrap();
         let second = take("2001:db8::2:1").unwrap();
-        assert!(first.guest().asks() && second.guest().asks());
+        let _asking = (asks(&first), asks(&second));
         assert_eq!(take("2001:db8::3").err(), Some(StrangersFull::Address));
         let _other = take("2001:db8:0:1::1").unwrap();
         first.guest().is_known();
         let third = take("2001:db8::3").unwrap();
-        assert!(third.guest().asks());
+        let _third = asks(&third);
         assert_eq!(take("2001:db8::4").err(), Some(StrangersFull::Address));
         drop(first);
         assert_eq!(take("2001:db8::4").err(), Some(StrangersFull::Address));
@@ -322,7 +378,7 @@ mod tests {
         let closing = |seat: &StrangerSlot| seat.0.state.load(Ordering::Relaxed) == CLOSING;
         let other = take("192.0.2.9").unwrap();
         let busy = take("192.0.2.1").unwrap();
-        assert!(busy.guest().asks());
+        let _asking = asks(&busy);
         let silent = take("192.0.2.1").unwrap();
         let _new = take("192.0.2.1").unwrap();
         assert!(closing(&silent) && !closing(&busy) && !closing(&other));
@@ -337,14 +393,14 @@ mod tests {
         let known = take("192.0.2.1").unwrap();
         known.guest().is_known();
         let busy = take("192.0.2.1").unwrap();
-        assert!(busy.guest().asks());
+        let asking = asks(&busy);
         let silent = take("192.0.2.1").unwrap();
         let newer = take("192.0.2.2").unwrap();
         assert!(closing(&silent) && !closing(&busy) && !closing(&known));
-        assert!(!silent.guest().asks(), "it is too late to ask");
-        assert!(newer.guest().asks());
+        assert!(!GuestPart::new(silent.guest()).asks(), "too late");
+        let _newer = asks(&newer);
         assert_eq!(take("192.0.2.3").err(), Some(StrangersFull::Everywhere));
-        busy.guest().is_silent();
+        drop(asking);
         let last = take("192.0.2.3").unwrap();
         assert!(closing(&busy) && !closing(&newer));
         drop((silent, busy));
@@ -354,6 +410,22 @@ mod tests {
         let strangers = shared.strangers();
         assert!(strangers.by_age.is_empty() && strangers.by_network.is_empty());
         assert_eq!(strangers.closing, 0);
+    }
+
+    #[test]
+    fn a_connection_is_silent_once_all_of_its_streams_are() {
+        let shared = Arc::default();
+        let seat = StrangerSlot::take(&shared, ip("192.0.2.1"), 1, 1).unwrap();
+        let state = || seat.0.state.load(Ordering::Relaxed);
+        let (one, other) = (asks(&seat), asks(&seat));
+        one.is_silent();
+        one.is_silent();
+        assert_eq!(state(), BUSY);
+        one.is_busy();
+        drop(other);
+        assert_eq!(state(), BUSY);
+        drop(one);
+        assert_eq!(state(), SILENT);
     }
 
     #[test]

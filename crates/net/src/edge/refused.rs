@@ -9,6 +9,12 @@ use http::header::{
 
 use super::{Body, Response};
 
+/// The same as text, where nothing says in which form.
+pub(crate) fn refused_in_words(refusal: &Refusal) -> Response {
+    let body = format!("{}: {}\n", refusal.code.name, refusal.public);
+    refused(refusal, "text/plain; charset=utf-8", body)
+}
+
 /// An answer with the refusal's status, what a client has to know to mend it, and this body.
 pub fn refused(refusal: &Refusal, content_type: &'static str, body: String) -> Response {
     let mut response = Response::new(Body::Full(Bytes::from(body)));

@@ -67,12 +67,24 @@ impl Default for EdgeSettings {
 }
 
 /// How a listener takes connections.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct ListenerSettings {
+    /// Whether HTTP/2 is spoken: to who begins with it, and to who agrees on it as TLS begins.
+    pub http2: bool,
     /// The TLS that ends here.
     pub tls: Option<Arc<EdgeTls>>,
     /// The proxies in front of it that are believed.
     pub proxies: Option<Proxies>,
+}
+
+impl Default for ListenerSettings {
+    fn default() -> ListenerSettings {
+        ListenerSettings {
+            http2: true,
+            tls: None,
+            proxies: None,
+        }
+    }
 }
 
 /// Proxies that say whom they act for.

@@ -281,6 +281,11 @@ impl<S: Socket> ClientConnection<S> {
         .await
     }
 
+    /// Whether bytes of the body are still to be written, or its end.
+    pub(crate) fn has_body_to_send(&self) -> bool {
+        self.sending != Sending::Done
+    }
+
     /// Bytes that wait in the output.
     pub fn unflushed(&self) -> usize {
         self.connection.out.len()

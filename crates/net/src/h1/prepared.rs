@@ -65,6 +65,11 @@ impl RequestLines {
             kind: Asks::of(method),
         })
     }
+
+    /// As it is written, without what frames the message.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 impl AnswerLines {

@@ -78,7 +78,22 @@ pub enum Stream {
     Inner(Box<tokio_rustls::server::TlsStream<Tunnel>>),
     /// A connection that was taken over, of which something was read and given back.
     Unread(Box<Tunnel>),
+    /// One stream of a connection of HTTP/2, as HTTP/1.1 ([`crate::http2`]).
+    Translated(DuplexStream),
 }
+
+impl Stream {
+    /// Whether both sides agreed on HTTP/2 as they shook hands (RFC 7301).
+    pub(crate) fn agreed_on_http2(&self) -> bool {
+        match self {
+            Stream::Tls(stream) => stream.get_ref().1.alpn_protocol() == Some(ALPN_HTTP2),
+            _ => false,
+        }
+    }
+}
+
+/// How TLS names HTTP/2 (RFC 9113 §3.1).
+pub(crate) const ALPN_HTTP2: &[u8] = b"h2";
 
 impl Socket for Stream {
     fn reset(&mut self) {
@@ -88,6 +103,8 @@ impl Socket for Stream {
             Stream::Tls(stream) => Socket::reset(&mut **stream),
             Stream::Inner(stream) => stream.get_mut().0.reset(),
             Stream::Unread(tunnel) => tunnel.reset(),
+            // Nothing in it is ended by a close.
+            Stream::Translated(_) => {}
         }
     }
 
@@ -108,6 +125,7 @@ impl AsyncRead for Stream {
             Stream::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
             Stream::Inner(stream) => Pin::new(stream).poll_read(context, buffer),
             Stream::Unread(stream) => Pin::new(stream).poll_read(context, buffer),
+            Stream::Translated(stream) => Pin::new(stream).poll_read(context, buffer),
         }
     }
 }
@@ -124,6 +142,7 @@ impl AsyncWrite for Stream {
             Stream::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
             Stream::Inner(stream) => Pin::new(stream).poll_write(context, bytes),
             Stream::Unread(stream) => Pin::new(stream).poll_write(context, bytes),
+            Stream::Translated(stream) => Pin::new(stream).poll_write(context, bytes),
         }
     }
 
@@ -134,6 +153,7 @@ impl AsyncWrite for Stream {
             Stream::Tls(stream) => Pin::new(stream).poll_flush(context),
             Stream::Inner(stream) => Pin::new(stream).poll_flush(context),
             Stream::Unread(stream) => Pin::new(stream).poll_flush(context),
+            Stream::Translated(stream) => Pin::new(stream).poll_flush(context),
         }
     }
 
@@ -144,6 +164,7 @@ impl AsyncWrite for Stream {
             Stream::Tls(stream) => Pin::new(stream).poll_shutdown(context),
             Stream::Inner(stream) => Pin::new(stream).poll_shutdown(context),
             Stream::Unread(stream) => Pin::new(stream).poll_shutdown(context),
+            Stream::Translated(stream) => Pin::new(stream).poll_shutdown(context),
         }
     }
 }

@@ -189,7 +189,7 @@ impl Watch {
     }
 
     /// Bounds the wait for bytes, from now.
-    pub(super) fn read_within(&self, ms: u64) {
+    pub(crate) fn read_within(&self, ms: u64) {
         self.slot.read_due.set(self.thread.after(ms));
     }
 
@@ -205,7 +205,7 @@ impl Watch {
         self.slot.read_due.set(due.min(tick));
     }
 
-    pub(super) fn is_reading_bounded(&self) -> bool {
+    pub(crate) fn is_reading_bounded(&self) -> bool {
         self.slot.read_due.get() != NEVER
     }
 
@@ -213,22 +213,22 @@ impl Watch {
         self.slot.read_due.set(NEVER);
     }
 
-    pub(super) fn is_read_late(&self) -> bool {
+    pub(crate) fn is_read_late(&self) -> bool {
         self.thread.has_passed(self.slot.read_due.get())
     }
 
     /// Bounds the wait for the other side to take bytes, from now, if that is not bounded yet.
-    pub(super) fn write_within(&self, ms: u64) {
+    pub(crate) fn write_within(&self, ms: u64) {
         if self.slot.write_due.get() == NEVER {
             self.slot.write_due.set(self.thread.after(ms));
         }
     }
 
-    pub(super) fn write_done(&self) {
+    pub(crate) fn write_done(&self) {
         self.slot.write_due.set(NEVER);
     }
 
-    pub(super) fn is_write_late(&self) -> bool {
+    pub(crate) fn is_write_late(&self) -> bool {
         self.thread.has_passed(self.slot.write_due.get())
     }
 

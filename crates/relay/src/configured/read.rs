@@ -100,6 +100,7 @@ fn outbound(side: &written::Outbound, at: &Key, check: &mut Check<'_>) -> Option
     }
     Some(Outbound {
         listen,
+        http2: side.http2.0,
         key,
         peers,
         plain,
@@ -112,7 +113,12 @@ fn outbound(side: &written::Outbound, at: &Key, check: &mut Check<'_>) -> Option
 }
 
 fn peer(name: Name, peer: &written::Peer, at: &Key, check: &mut Check<'_>) -> Option<Peer> {
-    let mut place = place(name, (&peer.url, &peer.ca, &peer.addresses), at, check);
+    let mut place = place(
+        name,
+        (&peer.url, &peer.ca, peer.http2, &peer.addresses),
+        at,
+        check,
+    );
     let mutual = match peer.transport {
         Transport::Mtls => {
             let sealing = ["keys", "psk", "join_token", "suite", "padding"];
@@ -303,6 +309,7 @@ fn inbound(side: &written::Inbound, at: &Key, check: &mut Check<'_>) -> Option<I
         next_key.and_then(|key| public_key(key, &at.key("next_key"), check, &keytext::peer_key));
     Some(Inbound {
         listen,
+        http2: side.http2.0,
         mutual,
         keys,
         origins,
@@ -452,18 +459,19 @@ fn listen(listen: &Listen, check: &Check<'_>) -> Listen {
 
 fn places(written: &ByName<written::Place>, at: &Key, check: &mut Check<'_>) -> Vec<Place> {
     let places = written.iter().filter_map(|(name, place)| {
-        let keys = (&place.url, &place.ca, &place.addresses);
+        let keys = (&place.url, &place.ca, place.http2, &place.addresses);
         self::place(Name::new(name)?, keys, &at.key(name), check)
     });
     places.collect()
 }
 
-/// A host that is dialled, of its `url`, `ca` and `addresses`.
+/// A host that is dialled, of its `url`, `ca`, `http2` and `addresses`.
 fn place(
     name: Name,
-    (url, ca, addresses): (
+    (url, ca, http2, addresses): (
         &Option<config::Url>,
         &Option<FileReference>,
+        config::Switch,
         &config::List<config::Addresses>,
     ),
     at: &Key,
@@ -482,6 +490,7 @@ fn place(
         name,
         url,
         ca,
+        http2: http2.0,
         addresses: addresses.values().map(|range| range.0).collect(),
     })
 }

@@ -110,7 +110,7 @@ pub(super) async fn connection(desk: Rc<Desk>, accepted: AcceptedConnection) {
     let live = Arc::clone(&desk.current().live);
     let Some(trust) = &live.trust else { return };
     let within = Duration::from_millis(bounds.head_ms);
-    let accepted = tokio::time::timeout(within, trust.acceptor.accept(stream)).await;
+    let accepted = tokio::time::timeout(within, trust.acceptor.accept(stream, bounds.http2)).await;
     let (stream, shown) = match accepted {
         Ok(Ok(accepted)) => accepted,
         Ok(Err(error)) => return desk.not_shaken(&error.to_string()),
@@ -118,14 +118,18 @@ pub(super) async fn connection(desk: Rc<Desk>, accepted: AcceptedConnection) {
     };
     drop((live, place));
     desk.counters.handshakes.one();
-    let mut known = Known {
-        shown,
-        asked: None,
-        place: None,
-    };
-    let server = ServerConnection::new(stream, &thread, &bounds);
-    connection::serve(server, async |server| {
-        desk.pass(server, &mut known, peer).await
+    let all = (Rc::clone(&thread), Rc::clone(&bounds));
+    net::each_stream(stream, (&all.0, &all.1), async move |stream| {
+        let mut known = Known {
+            shown: shown.clone(),
+            asked: None,
+            place: None,
+        };
+        let server = ServerConnection::new(stream, &thread, &bounds);
+        connection::serve(server, async |server| {
+            desk.pass(server, &mut known, peer).await
+        })
+        .await;
     })
     .await;
 }

@@ -39,7 +39,10 @@ pub(crate) fn outbound(outbound: &Outbound, settings: &Settings, unix_ms: u64) -
         plain: plain.chain(by_tls).collect(),
         callers: callers(outbound, settings, unix_ms),
         content_bytes_max: outbound.content_bytes_max,
-        edge: bounds(&settings.limits),
+        edge: net::h1::ConnectionSettings {
+            http2: outbound.http2,
+            ..bounds(&settings.limits)
+        },
         upstream: bounds(&settings.limits),
     }
 }
@@ -110,7 +113,10 @@ pub(crate) fn inbound(inbound: &Inbound, settings: &Settings) -> InboundSettings
         handshake_cpu_us_per_s: inbound.handshake_cpu_us_per_s,
         content_bytes_max: inbound.content_bytes_max,
         padding: inbound.padding,
-        edge: bounds(&settings.limits),
+        edge: net::h1::ConnectionSettings {
+            http2: inbound.http2,
+            ..bounds(&settings.limits)
+        },
         upstream: bounds(&settings.limits),
     }
 }
@@ -168,7 +174,10 @@ pub(crate) fn peer_endpoint(peer: &Peer) -> (Name, Endpoint) {
 
 /// A place as `net` is told of it.
 pub(crate) fn endpoint(place: &Place) -> Endpoint {
-    super::endpoint(&place.url, place.ca.as_ref())
+    Endpoint {
+        http2: place.http2,
+        ..super::endpoint(&place.url, place.ca.as_ref())
+    }
 }
 
 /// What the key of this text is called: as an outbound, and as an inbound.

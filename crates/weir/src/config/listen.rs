@@ -35,6 +35,11 @@ pub(crate) struct ListenerSection {
     /// TLS 1.2 and 1.3, which ends here.
     #[schemars(example = &"{ certificates: { certificate: file:weir.crt, key: file:weir.key } }")]
     pub tls: Option<TlsSection>,
+    /// Whether HTTP/2 is spoken here beside HTTP/1.1: by TLS to clients that offer it, else to those that begin with it.
+    /// false where a proxy in between does not speak it whole.
+    #[schemars(example = &"false")]
+    #[serde(default = "switched_on")]
+    pub http2: Switch,
     /// How the proxies in front say who calls: by the PROXY protocol, or by a field. What callers send of it themselves
     /// must not pass those proxies.
     #[schemars(example = &"protocol")]
@@ -82,11 +87,11 @@ pub(crate) struct ClientsSection {
     pub crl: Option<FileReference>,
     /// Whether a client without a certificate is refused.
     #[schemars(example = &"false")]
-    #[serde(default = "required")]
+    #[serde(default = "switched_on")]
     pub required: Switch,
 }
 
-fn required() -> Switch {
+fn switched_on() -> Switch {
     Switch(true)
 }
 
@@ -161,6 +166,7 @@ pub(crate) struct Listener {
     pub is_secured: bool,
     /// Its certificates, where they can be used.
     pub tls: Option<Tls>,
+    pub http2: bool,
     pub proxies: Option<Proxies>,
 }
 
@@ -172,13 +178,15 @@ impl Listener {
             mode: OWNER_ALONE,
             is_secured: false,
             tls: None,
+            http2: true,
             proxies: None,
         }
     }
 
     /// What of it is read at the start alone.
-    pub(crate) fn fixed(&self) -> (&Listen, u32, bool, &Option<Proxies>) {
-        (&self.at, self.mode, self.is_secured, &self.proxies)
+    pub(crate) fn fixed(&self) -> (&Listen, u32, [bool; 2], &Option<Proxies>) {
+        let switches = [self.is_secured, self.http2];
+        (&self.at, self.mode, switches, &self.proxies)
     }
 }
 
@@ -343,6 +351,7 @@ fn listener(
         mode: section.mode.map_or(OWNER_ALONE, |mode| mode.0),
         is_secured: section.tls.is_some(),
         tls: check.of(&section.tls, &at.key("tls"), tls),
+        http2: section.http2.0,
         proxies,
     })
 }

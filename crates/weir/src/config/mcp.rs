@@ -48,7 +48,7 @@ fn kind(server: &section::ServerSection, at: &Key, check: &mut Check<'_>) -> Opt
 }
 
 fn child(server: &section::ServerSection, at: &Key, check: &mut Check<'_>) -> Option<ChildServer> {
-    check.not_with(at, "command", &["token", "ca", "addresses"]);
+    check.not_with(at, "command", &["token", "ca", "http2", "addresses"]);
     let command = server.command.as_ref();
     if command.is_some_and(|command| command.is_empty()) {
         check.say(&at.key("command"), "must name a program");
@@ -193,6 +193,7 @@ fn http(server: &section::ServerSection, at: &Key, check: &mut Check<'_>) -> Opt
         url,
         token,
         ca,
+        http2: server.http2.0,
         addresses: server.addresses.values().map(|range| range.0).collect(),
     })
 }

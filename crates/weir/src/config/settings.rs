@@ -382,6 +382,8 @@ pub(crate) struct HttpServer {
     pub token: Option<Secret>,
     /// Certificates to trust for this server instead of the public ones.
     pub ca: Option<Ca>,
+    /// Whether HTTP/2 is spoken to it.
+    pub http2: bool,
     /// Private ranges that may be dialled for this server. Loopback may be dialled where
     /// [`Url::is_loopback`] says that the URL itself names it.
     pub addresses: Vec<base::AddressRange>,

@@ -396,7 +396,11 @@ fn endpoints(settings: &Settings) -> Vec<(Name, Endpoint)> {
     let servers = settings.servers.iter();
     let dialled = servers.filter_map(|server| match &server.kind {
         ServerKind::Http(http) => {
-            Some((server.name.clone(), endpoint(&http.url, http.ca.as_ref())))
+            let endpoint = Endpoint {
+                http2: http.http2,
+                ..endpoint(&http.url, http.ca.as_ref())
+            };
+            Some((server.name.clone(), endpoint))
         }
         ServerKind::Child(_) => None,
     });

@@ -98,6 +98,7 @@ impl Ask<'_> {
             name: name(place),
             url,
             ca,
+            http2: false,
             addresses: self.address.iter().copied().chain(typed).collect(),
         })
     }

@@ -237,6 +237,7 @@ impl Outbound {
             None => Some(self.common.key(&settings, "outbound.key")?),
         };
         settings.relay.outbound = Some(OutboundSide {
+            http2: true,
             listen: self.listen.clone(),
             key,
             peers: vec![Peer {
@@ -331,6 +332,7 @@ impl Inbound {
             None => vec![self.common.key(&settings, "inbound.key")?],
         };
         settings.relay.inbound = Some(InboundSide {
+            http2: true,
             listen: self.listen.clone(),
             mutual,
             keys,
