@@ -130,16 +130,9 @@ def test_others_read_k6s_summary(run_folder, tmp_path):
                           capture_output=True, text=True)
     assert rate.returncode == 0, rate.stdout + rate.stderr
     script = "require('k6-html-reporter').generateSummaryReport({jsonFile: process.argv[1], output: process.argv[2]})"
-    done = subprocess.run(["node", "-e", script, summary, tmp_path], cwd=NODE, capture_output=True, text=True)
+    done = subprocess.run(["node", "-e", script, run_folder / "k6-data.json", tmp_path], cwd=NODE, capture_output=True, text=True)
     [page] = tmp_path.glob("*.html")
     assert done.returncode == 0 and "http_req_duration" in page.read_text(), done.stdout + done.stderr
-    # It makes a case of each threshold, and ends with 99 where one is breached.
-    junit = tmp_path / "junit.xml"
-    done = subprocess.run([NODE / "node_modules/.bin/k6-to-junit", junit], input=summary.read_text(), capture_output=True, text=True)
-    assert junit.exists(), done.stdout + done.stderr
-    cases = xml.parse(junit).getroot().iter("testcase")
-    assert {(case.get("name"), case.find("failure") is not None) for case in cases} >= {
-        ("http_req_duration - p(95)<5000", False), ("http_req_duration - max<0.000001", True)}
 
 
 def test_junit_and_markdown_say_the_same(run_folder):

@@ -20,8 +20,8 @@ pub mod markdown;
 mod wanted;
 
 pub use wanted::{
-    HISTOGRAM_FILE, JUNIT_FILE, K6_FILE, MARKDOWN_FILE, MATRIX_FILE, RUN_FILE, Wanted, file_of,
-    folder_of, say,
+    HISTOGRAM_FILE, JUNIT_FILE, K6_DATA_FILE, K6_FILE, MARKDOWN_FILE, MATRIX_FILE, RUN_FILE,
+    Wanted, file_of, folder_of, say,
 };
 
 use std::collections::BTreeMap;

@@ -17,6 +17,7 @@ pub const RUN_FILE: &str = "run.json";
 pub const HISTOGRAM_FILE: &str = "intervals.hlog";
 pub const MATRIX_FILE: &str = "matrix.json";
 pub const K6_FILE: &str = "k6-summary.json";
+pub const K6_DATA_FILE: &str = "k6-data.json";
 pub const JUNIT_FILE: &str = "junit.xml";
 pub const MARKDOWN_FILE: &str = "report.md";
 /// Most characters of a cell's label in a file's name.
@@ -124,6 +125,7 @@ impl Wanted {
         if let Some(folder) = &self.out {
             done.push(json::write_run(run, &folder.join(RUN_FILE)));
             done.push(k6::write(run, &folder.join(K6_FILE)));
+            done.push(k6::write_data(run, &folder.join(K6_DATA_FILE)));
         }
         if let Some(file) = &self.summary_export {
             done.push(k6::write(run, file));
@@ -153,6 +155,7 @@ impl Wanted {
                 let written = |()| json::write_run(run, &folder.join(RUN_FILE));
                 done.push(make(&folder).and_then(written));
                 done.push(k6::write(run, &folder.join(K6_FILE)));
+                done.push(k6::write_data(run, &folder.join(K6_DATA_FILE)));
             }
             if let Some(file) = &self.summary_export {
                 done.push(k6::write(run, &file_of(file, index + 1, label)));

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use base::{Json, Name, Now, Resource};
-use gate::Recorder as _;
+use gate::ports::Recorder as _;
 use lab::experiments::micro::MicroOperation;
 use policy::{Context, Policies, Principal, Slice, Source};
 use scan::{Direction, Engine, Settings};
@@ -198,7 +198,7 @@ fn session() -> Arc<Session> {
     let reply = responder
         .answer(pending.init(), NOW, random, &ring, &peers)
         .expect("a reply");
-    Arc::new(pending.finish(&reply, NOW).expect("a session"))
+    Arc::new(pending.finish(&reply[..], NOW).expect("a session"))
 }
 
 /// Seals one request.
@@ -214,7 +214,11 @@ fn sealed(session: &Arc<Session>, outbox: &mut Outbox, body: &[u8], out: &mut Ve
         .expect("a sender");
     let mut chunks = body.chunks(CHUNK_BYTES).peekable();
     while let Some(chunk) = chunks.next() {
-        let piece = if chunks.peek().is_some() { Piece::More } else { Piece::Last };
+        let piece = if chunks.peek().is_some() {
+            Piece::More
+        } else {
+            Piece::Last
+        };
         sealing.push(out, chunk, piece).expect("a chunk");
     }
     attempt
