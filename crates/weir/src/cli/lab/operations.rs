@@ -140,12 +140,10 @@ fn tool() -> Resource {
     Resource::tool(name("files"), "read")
 }
 
-#[expect(clippy::expect_used, reason = "a constant that a test reads")]
 fn name(text: &str) -> Name {
     Name::new(text).expect("a name")
 }
 
-#[expect(clippy::expect_used, reason = "constants that a test reads")]
 fn slice() -> Arc<Slice> {
     let text = r#"permit (principal == Agent::"coder", action in Action::"mcp", resource in Server::"files");
         permit (principal in Group::"all", action == Action::"mcp:list", resource);
@@ -171,7 +169,6 @@ const NOW: Now = Now {
 };
 
 /// A session between two sides that were just made.
-#[expect(clippy::expect_used, reason = "constants that a test reads")]
 fn session() -> Arc<Session> {
     use seal::{Budget, Guard, Responder, Tek, TekRing, initiate};
     let outbound = Arc::new(Outbound {
@@ -202,7 +199,6 @@ fn session() -> Arc<Session> {
 }
 
 /// Seals one request.
-#[expect(clippy::expect_used, reason = "a session that was just made")]
 fn sealed(session: &Arc<Session>, outbox: &mut Outbox, body: &[u8], out: &mut Vec<u8>) -> Attempt {
     let moment = Moment {
         now: NOW,
