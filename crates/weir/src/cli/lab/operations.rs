@@ -2,6 +2,7 @@
 //!
 //! The lab knows none of these crates; it is lent closures. Each does what the gateway does with it, on what it makes itself.
 
+use std::cell::RefCell;
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
@@ -20,6 +21,10 @@ use store::{Durability, Log, LogSettings};
 
 /// Records that one log in memory holds before it is begun anew.
 const RECORDS_MAX: usize = 10_000;
+thread_local! {
+    /// Senders belong to their thread.
+    static OUTBOX: RefCell<Outbox> = RefCell::default();
+}
 /// Bytes of a body that are sealed at once.
 const CHUNK_BYTES: usize = 16 << 10;
 
@@ -92,10 +97,12 @@ pub(super) const ALL: &[MicroOperation] = &[
         is_sized: true,
         prepare: |size| {
             let (session, body) = (session(), words(size.max(1)));
-            let (mut outbox, mut out) = (Outbox::default(), Vec::new());
+            let mut out = Vec::new();
             Box::new(move || {
                 out.clear();
-                black_box(sealed(&session, &mut outbox, body.as_bytes(), &mut out));
+                OUTBOX.with_borrow_mut(|outbox| {
+                    black_box(sealed(&session, outbox, body.as_bytes(), &mut out));
+                });
             })
         },
     },
