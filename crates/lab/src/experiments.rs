@@ -1,10 +1,14 @@
 //! The experiments: each is a command of `weir lab`, one file below, one row here.
 
+pub mod bisect;
 pub mod calibrate;
 pub mod certify;
+pub mod coldstart;
 pub mod compare;
+pub mod export;
 pub mod import;
 pub mod load;
+pub mod micro;
 pub mod report;
 pub mod schema;
 pub mod size;
@@ -58,11 +62,14 @@ pub enum Experiment {
     Verify(verify::Verify),
     Size(Box<size::SizeArgs>),
     Import(import::Import),
+    Export(export::Export),
+    Micro(micro::Micro),
+    Bisect(Box<bisect::Bisect>),
 }
 
 impl Experiment {
-    /// Carries it out. What it has to say goes to standard output.
-    pub fn run(self) -> Ended {
+    /// Carries it out. What it has to say goes to standard output. What `micro` measures is lent by the program around.
+    pub fn run(self, lent: &[micro::MicroOperation]) -> Ended {
         match self {
             Experiment::Load(load) => load.run(),
             Experiment::Target(target) => target.run(),
@@ -76,6 +83,9 @@ impl Experiment {
             Experiment::Verify(verify) => verify.run(),
             Experiment::Size(size) => size.run(),
             Experiment::Import(import) => import.run(),
+            Experiment::Export(export) => export.run(),
+            Experiment::Micro(micro) => micro.run(lent),
+            Experiment::Bisect(bisect) => bisect.run(),
         }
     }
 }

@@ -14,10 +14,15 @@ pub(crate) mod artefact;
 pub mod csv;
 pub mod hlog;
 pub mod json;
+pub mod junit;
 pub mod k6;
+pub mod markdown;
 mod wanted;
 
-pub use wanted::{HISTOGRAM_FILE, MATRIX_FILE, RUN_FILE, Wanted, file_of, folder_of, say};
+pub use wanted::{
+    HISTOGRAM_FILE, JUNIT_FILE, K6_DATA_FILE, K6_FILE, MARKDOWN_FILE, MATRIX_FILE, RUN_FILE,
+    Wanted, file_of, folder_of, say,
+};
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;

@@ -20,6 +20,8 @@ pub const STAGES_MAX: usize = 256;
 pub const REQUESTS_MAX: usize = 64;
 /// Most connections of one scenario.
 pub const CONNECTIONS_MAX: usize = 65_536;
+/// Most arrivals of one burst.
+pub const BURST_MAX: u64 = 100_000;
 /// Most generator threads of one scenario.
 pub const THREADS_MAX: usize = 256;
 /// Longest answer that is kept to be compared or read, in bytes. Longer ones are counted and not kept.
@@ -175,6 +177,8 @@ pub enum Arrivals {
     Uniform,
     /// Independent: the gaps are exponential.
     Poisson,
+    /// So many at the same instant, evenly spaced: the rate is that of uniform arrivals.
+    Burst(u64),
 }
 
 /// One kind of request.

@@ -78,6 +78,8 @@ pub struct Outputs {
     pub csv: Option<PathBuf>,
     pub hlog: Option<PathBuf>,
     pub html: Option<PathBuf>,
+    pub junit: Option<PathBuf>,
+    pub markdown: Option<PathBuf>,
 }
 
 /// What a scenario is read with beside its own words.
@@ -281,6 +283,8 @@ fn outputs(args: &Load, source: &Source, file: &File, problems: &mut Vec<Problem
         csv: path(&file.csv),
         hlog: path(&file.hlog),
         html: path(&file.html),
+        junit: path(&file.junit),
+        markdown: path(&file.markdown),
     };
     if args.dry_run || args.print_profile {
         return outputs;
@@ -296,6 +300,8 @@ fn outputs(args: &Load, source: &Source, file: &File, problems: &mut Vec<Problem
         ("csv", &outputs.csv),
         ("hlog", &outputs.hlog),
         ("html", &outputs.html),
+        ("junit", &outputs.junit),
+        ("markdown", &outputs.markdown),
     ];
     for (key, file) in files {
         if let Some(Err(why)) = file.as_deref().map(limits::writable_file) {

@@ -128,6 +128,8 @@ pub struct Sequence<'a> {
 /// Where arrivals stand on the axis of expected arrivals.
 enum Gaps {
     Uniform,
+    /// So many share the place of their first.
+    Burst(u64),
     /// Sums of exponential gaps. Each thread draws all of them, so that all see one process.
     Poisson {
         draw: fastrand::Rng,
@@ -139,6 +141,7 @@ impl Gaps {
     fn position(&mut self, number: u64) -> f64 {
         match self {
             Gaps::Uniform => number as f64,
+            Gaps::Burst(size) => (number - number % *size) as f64,
             Gaps::Poisson { draw, sum } => {
                 *sum -= (1.0 - draw.f64()).ln();
                 *sum
@@ -157,6 +160,7 @@ impl<'a> Sequence<'a> {
     ) -> Sequence<'a> {
         let gaps = match arrivals {
             Arrivals::Uniform => Gaps::Uniform,
+            Arrivals::Burst(size) => Gaps::Burst(size.max(1)),
             Arrivals::Poisson => Gaps::Poisson {
                 draw: fastrand::Rng::with_seed(seed),
                 sum: 0.0,
@@ -203,11 +207,12 @@ impl Iterator for Sequence<'_> {
     type Item = (u64, u64);
 
     fn next(&mut self) -> Option<(u64, u64)> {
-        if matches!(self.gaps, Gaps::Uniform) {
+        if !matches!(self.gaps, Gaps::Poisson { .. }) {
             // Nothing is drawn, so the others' arrivals need not be visited.
             let number = self.next.max(self.thread);
             self.next = number + self.threads;
-            return Some((number, self.instant(number as f64)?));
+            let position = self.gaps.position(number);
+            return Some((number, self.instant(position)?));
         }
         loop {
             let number = self.next;
@@ -223,6 +228,16 @@ impl Iterator for Sequence<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_burst_is_one_instant_and_the_rate_stays() {
+        let profile = profile(&[hold(100.0, 2)]);
+        let found = all(&profile, Arrivals::Burst(25), 3);
+        assert_eq!(found.len(), 200);
+        for (number, at) in found {
+            assert_eq!(at, number / 25 * 250_000_000, "{number}");
+        }
+    }
 
     fn profile(shapes: &[Shape]) -> Profile {
         let stages = shapes.iter().enumerate();

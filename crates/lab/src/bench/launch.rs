@@ -23,7 +23,7 @@ pub const PORT: &str = "{port}";
 /// How long a server may take to end after it was asked to.
 const STOP_MAX: Duration = Duration::from_secs(5);
 /// How often a state is looked at.
-const LOOK: Duration = Duration::from_millis(10);
+const LOOK: Duration = Duration::from_millis(2);
 /// How long one attempt to reach a server may take.
 const ATTEMPT_MAX: Duration = Duration::from_millis(500);
 /// Lines of output that are kept to explain an early end, and bytes of each.
@@ -284,7 +284,7 @@ fn answers(url: &str) -> Result<bool, Failure> {
 }
 
 /// The status that an address answers a GET with.
-fn ask(authority: &str, path: &str) -> Option<u16> {
+pub(crate) fn ask(authority: &str, path: &str) -> Option<u16> {
     let with_port = match authority.contains(':') {
         true => authority.to_owned(),
         false => format!("{authority}:80"),

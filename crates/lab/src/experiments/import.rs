@@ -1,13 +1,16 @@
-//! `weir lab import`: a scenario file from what others recorded or described: HAR, OpenAPI.
+//! `weir lab import`: a scenario file from what others recorded, described or wrote: HAR, OpenAPI, k6.
 //!
 //! Nothing is sent, and nothing of the input is executed. Credentials are dropped and counted, never written. The file that
 //! is made is read back as `weir lab load` reads it before it is kept, and what could not be taken over is said by place.
 
 mod har;
+mod k6;
 mod openapi;
 mod yaml;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
@@ -47,17 +50,21 @@ enum Kind {
     Har,
     /// An OpenAPI 3 description, as JSON or YAML
     Openapi,
+    /// A script of k6: its options, requests and checks, as far as they are written and not computed
+    K6,
 }
 
-/// Makes a scenario file from a HAR or an OpenAPI file
+/// Makes a scenario file from a HAR, an OpenAPI file or a k6 script
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   weir lab import har recorded.har -o scenario.yaml
   weir lab import openapi openapi.yaml --url http://127.0.0.1:8080 -o scenario.yaml
+  weir lab import k6 script.js -e BASE_URL=http://127.0.0.1:8080 --hold 60s -o scenario.yaml
   weir lab load scenario.yaml -c 16 -d 30s
 
 Cookies, Authorization and whatever sounds like a credential are dropped and counted: add yours with --bearer env:TOKEN.
+Of a k6 script nothing is executed. A computed option, and a request in a loop or a condition, are refused with their line.
 
 Exit codes: 0 written, 2 it could not be done.")]
 pub struct Import {
@@ -70,6 +77,12 @@ pub struct Import {
     /// The scheme, host and port to send to, instead of those in the file
     #[arg(long, value_name = "URL")]
     url: Option<String>,
+    /// What __ENV.NAME is in a k6 script; may be given several times
+    #[arg(short = 'e', long = "env", value_name = "NAME=VALUE")]
+    env: Vec<String>,
+    /// Hold the highest level for so long, where the stages of a k6 script only ramp
+    #[arg(long, value_name = "TIME")]
+    hold: Option<String>,
     /// The scenario file to write [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -83,6 +96,25 @@ struct Made {
     left_out: Vec<String>,
     /// Credentials that were dropped.
     secrets: usize,
+    /// The whole scenario, where the source says more than requests.
+    whole: Option<Value>,
+}
+
+/// The scenario file of a k6 script, or the lines that cannot be read. Nothing in a script can make this panic.
+///
+/// # Errors
+///
+/// What is wrong, with its lines.
+pub fn k6_scenario(
+    script: &str,
+    env: &BTreeMap<String, String>,
+    hold: Option<Duration>,
+) -> Result<String, String> {
+    let made = k6::read(script, env, hold, None)?;
+    Ok(yaml::text(
+        &made.whole.unwrap_or_default(),
+        "Made by weir lab import",
+    ))
 }
 
 impl Import {
@@ -93,7 +125,15 @@ impl Import {
         let made = match self.kind {
             Kind::Har => har::read(&text).map_err(fail)?,
             Kind::Openapi => openapi::read(&text, self.url.as_deref()).map_err(fail)?,
+            Kind::K6 => k6::read(&text, &self.variables()?, self.hold()?, self.url.as_deref())
+                .map_err(fail)?,
         };
+        if self.kind != Kind::K6 && (!self.env.is_empty() || self.hold.is_some()) {
+            return Err(Failure::new(
+                "--env and --hold are for k6 scripts",
+                "leave them out",
+            ));
+        }
         if made.origins.is_empty() {
             return Err(Failure::new(
                 format!("{name}: holds no request that can be sent"),
@@ -113,7 +153,37 @@ impl Import {
         Ok(Exit::Pass)
     }
 
+    fn variables(&self) -> Result<BTreeMap<String, String>, Failure> {
+        let wrong = |pair: &String| {
+            Failure::new(
+                format!("--env {pair}: is not NAME=VALUE"),
+                "write -e BASE_URL=http://127.0.0.1:8080",
+            )
+        };
+        let split = |pair: &String| match pair.split_once('=') {
+            Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+            _ => Err(wrong(pair)),
+        };
+        self.env.iter().map(split).collect()
+    }
+
+    fn hold(&self) -> Result<Option<Duration>, Failure> {
+        let Some(text) = &self.hold else {
+            return Ok(None);
+        };
+        match serde_json::from_value(Value::from(text.as_str())) {
+            Ok(scenario::units::Span(span)) if !span.is_zero() => Ok(Some(span)),
+            _ => Err(Failure::new(
+                format!("--hold {text}: is no time such as 60s"),
+                "",
+            )),
+        }
+    }
+
     fn scenario(&self, made: &Made) -> Value {
+        if let Some(whole) = &made.whole {
+            return whole.clone();
+        }
         let mut scenarios = Map::new();
         for (number, (origin, requests)) in made.origins.iter().enumerate() {
             let url = self.url.as_deref().unwrap_or(origin).trim_end_matches('/');

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use crate::exit::{Ended, Exit, Failure};
+use crate::experiments::coldstart;
 use crate::output::{self, Observer, Wanted, artefact};
 use crate::result::{Run, Verdict};
 use crate::scenario::{self, Cell, Flags, RunSettings, show};
@@ -22,6 +23,8 @@ Examples:
   weir lab load URL --arrivals poisson --stage ramp:500,30s --stage hold:500,2m
   weir lab load URL --unique 1KB --expect echo             A new body each time; every byte compared
   weir lab load http://127.0.0.1:8900/mcp --protocol mcp --mcp-tool echo --mcp-args '{\"text\":\"hi\"}'
+  weir lab load --spawn './serve --port {port}' http://127.0.0.1:{port}/ -c 8
+  weir lab load --spawn './serve --port {port}' http://127.0.0.1:{port}/health --coldstart --starts 20
   weir lab load scenario.yaml -d 5s                        Flags replace the keys of all scenarios
 
 Units are written: 5ms, 30s, 2m; 10KB is 10,000 bytes and 10KiB is 10,240.
@@ -47,6 +50,20 @@ pub struct Load {
     /// Print lines instead of drawing on the terminal
     #[arg(long, help_heading = "Output")]
     pub no_live: bool,
+    /// Start the server by this command, and end it afterwards; {port} becomes a free port, also in the URL
+    #[arg(long, value_name = "COMMAND", help_heading = "The server")]
+    pub spawn: Option<String>,
+    /// Send no load: start the server several times, and say how long each takes to its first good answer
+    #[arg(long, requires = "spawn", help_heading = "The server")]
+    pub coldstart: bool,
+    /// How often --coldstart starts it
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 10,
+        help_heading = "The server"
+    )]
+    pub starts: usize,
     /// Check everything, say what would be done, and send nothing
     #[arg(long)]
     pub dry_run: bool,
@@ -69,6 +86,14 @@ impl Load {
     ///
     /// The load cannot be begun or cannot go on, or a result cannot be written.
     pub fn run_to(self, out: &mut dyn Write) -> Ended {
+        if self.coldstart {
+            return coldstart::run(&self, out);
+        }
+        let (load, _started) = coldstart::spawned(self)?;
+        load.measure(out)
+    }
+
+    fn measure(self, out: &mut dyn Write) -> Ended {
         let planned = scenario::plan(&self);
         let (cells, settings) = planned.map_err(|problems| scenario::failure(&problems))?;
         if self.dry_run || self.print_profile {
@@ -117,6 +142,8 @@ impl Load {
             hlog: outputs.hlog,
             summary_export: outputs.summary_export,
             csv: outputs.csv,
+            junit: outputs.junit,
+            markdown: outputs.markdown,
         }
     }
 
@@ -151,10 +178,15 @@ impl Load {
         let switches = switches.iter().filter(|(_, on)| *on);
         let switches = switches.map(|(name, _)| (*name).to_owned());
         let flags = self.flags.words();
+        let spawn = self
+            .spawn
+            .iter()
+            .flat_map(|command| ["--spawn".to_owned(), command.clone()]);
         begin
             .into_iter()
             .chain(source)
             .chain(flags)
+            .chain(spawn)
             .chain(switches)
             .collect()
     }

@@ -1,5 +1,5 @@
-//! The shape of `k6 run --summary-export`, so that what reads k6's file reads ours: the flat one, not that of
-//! `handleSummary`.
+//! The shape of `k6 run --summary-export`, so that what reads k6's file reads ours: the flat one. That of
+//! `handleSummary` is made from it (`data`).
 //!
 //! Its oddities are kept: under `thresholds`, `false` means *passed* (grafana/k6 issue 1498); of `http_req_failed`,
 //! `passes` counts the requests that failed. Durations are in milliseconds. Where it is not what k6 would write:
@@ -13,6 +13,8 @@
 //! - `vus` are requests in flight, `vus_max` the bound of connections. An iteration is a request. A check is that an
 //!   answer is good, one for each kind of request.
 //! - A metric without any value is absent, `p(99)` is always there, and `weir_lab` says whether the numbers are valid.
+
+mod data;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -50,6 +52,21 @@ pub fn write(run: &Run, path: &Path) -> Result<(), Failure> {
         let bytes = std::fs::read(draft).map_err(|e| Failure::new(e.to_string(), ""))?;
         let back = serde_json::from_slice(&bytes);
         check(&back.map_err(|e| Failure::new(e.to_string(), ""))?)
+    })
+}
+
+/// Writes the file in the shape of `handleSummary`.
+///
+/// # Errors
+///
+/// It cannot be written, or does not read back.
+pub fn write_data(run: &Run, path: &Path) -> Result<(), Failure> {
+    let flat: Value = serde_json::from_str(&text(run)).unwrap_or_default();
+    let text = format!("{:#}\n", data::of(&flat));
+    artefact::replace(path, text.as_bytes(), |draft| {
+        let bytes = std::fs::read(draft).map_err(|e| Failure::new(e.to_string(), ""))?;
+        let back = serde_json::from_slice::<Value>(&bytes);
+        back.map(drop).map_err(|e| Failure::new(e.to_string(), ""))
     })
 }
 
@@ -381,6 +398,35 @@ mod tests {
         );
         assert_eq!(metrics["vus"], json!({"value": 1, "min": 1, "max": 4}));
         assert!(metrics.get("http_req_connecting").is_none(), "not measured");
+    }
+
+    #[test]
+    fn the_other_shape_says_the_same() {
+        let flat: Value = serde_json::from_str(&text(&run())).unwrap();
+        let data = data::of(&flat);
+        let duration = &data["metrics"]["http_req_duration"];
+        assert_eq!(
+            (&duration["type"], &duration["contains"]),
+            (&json!("trend"), &json!("time"))
+        );
+        assert_eq!(duration["values"]["p(95)"], json!(1.0));
+        assert_eq!(
+            duration["thresholds"],
+            json!({"p(95)<250": {"ok": true}, "max<1": {"ok": false}})
+        );
+        assert_eq!(
+            data["metrics"]["http_req_failed"]["values"]["rate"],
+            json!(0.2)
+        );
+        assert_eq!(data["metrics"]["http_reqs"]["type"], json!("counter"));
+        assert_eq!(data["metrics"]["vus"]["type"], json!("gauge"));
+        assert_eq!(
+            data["root_group"]["groups"][0]["checks"]
+                .as_array()
+                .unwrap()
+                .len(),
+            1
+        );
     }
 
     #[test]

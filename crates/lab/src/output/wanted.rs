@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use super::hlog::HistogramLog;
-use super::{All, Look, artefact, csv, json, k6, may_colour, screen, summary};
+use super::{All, Look, artefact, csv, json, junit, k6, markdown, may_colour, screen, summary};
 use crate::exit::Failure;
 use crate::plan::Plan;
 use crate::result::Run;
@@ -16,6 +16,10 @@ use crate::result::Run;
 pub const RUN_FILE: &str = "run.json";
 pub const HISTOGRAM_FILE: &str = "intervals.hlog";
 pub const MATRIX_FILE: &str = "matrix.json";
+pub const K6_FILE: &str = "k6-summary.json";
+pub const K6_DATA_FILE: &str = "k6-data.json";
+pub const JUNIT_FILE: &str = "junit.xml";
+pub const MARKDOWN_FILE: &str = "report.md";
 /// Most characters of a cell's label in a file's name.
 const LABEL_MAX: usize = 60;
 
@@ -28,7 +32,7 @@ pub struct Wanted {
     pub quiet: bool,
     /// Lines instead of the live view, on a terminal too.
     pub no_live: bool,
-    /// A folder for `run.json` and `intervals.hlog`; made when it is missing. Cells of a matrix have a folder each
+    /// A folder for `run.json`, `intervals.hlog`, k6's summary, JUnit XML and Markdown; made when it is missing. Cells of a matrix have a folder each
     /// in it, beside `matrix.json`.
     pub out: Option<PathBuf>,
     /// The histograms of each interval, beside or instead of those in `out`.
@@ -37,6 +41,10 @@ pub struct Wanted {
     pub summary_export: Option<PathBuf>,
     /// Stages here, the time series beside it.
     pub csv: Option<PathBuf>,
+    /// JUnit XML.
+    pub junit: Option<PathBuf>,
+    /// Markdown.
+    pub markdown: Option<PathBuf>,
 }
 
 impl Wanted {
@@ -50,7 +58,13 @@ impl Wanted {
         if let Some(out) = &self.out {
             checks.push(make(out).and_then(|()| artefact::check(&out.join(RUN_FILE))));
         }
-        let files = [&self.hlog, &self.summary_export, &self.csv];
+        let files = [
+            &self.hlog,
+            &self.summary_export,
+            &self.csv,
+            &self.junit,
+            &self.markdown,
+        ];
         checks.extend(
             files
                 .into_iter()
@@ -110,13 +124,13 @@ impl Wanted {
             vec![self.print(out, || json::run(run), |colour| summary::text(run, colour))];
         if let Some(folder) = &self.out {
             done.push(json::write_run(run, &folder.join(RUN_FILE)));
+            done.push(k6::write(run, &folder.join(K6_FILE)));
+            done.push(k6::write_data(run, &folder.join(K6_DATA_FILE)));
         }
         if let Some(file) = &self.summary_export {
             done.push(k6::write(run, file));
         }
-        if let Some(file) = &self.csv {
-            done.push(csv::write(&[(String::new(), run.clone())], file));
-        }
+        self.shared(&[(String::new(), run.clone())], &mut done);
         failures(done)
     }
 
@@ -140,15 +154,27 @@ impl Wanted {
                 let folder = folder_of(folder, index + 1, label);
                 let written = |()| json::write_run(run, &folder.join(RUN_FILE));
                 done.push(make(&folder).and_then(written));
+                done.push(k6::write(run, &folder.join(K6_FILE)));
+                done.push(k6::write_data(run, &folder.join(K6_DATA_FILE)));
             }
             if let Some(file) = &self.summary_export {
                 done.push(k6::write(run, &file_of(file, index + 1, label)));
             }
         }
+        self.shared(cells, &mut done);
+        failures(done)
+    }
+
+    /// Writes the files that hold all runs.
+    fn shared(&self, cells: &[(String, Run)], done: &mut Vec<Result<(), Failure>>) {
         if let Some(file) = &self.csv {
             done.push(csv::write(cells, file));
         }
-        failures(done)
+        let beside = |name: &'static str| self.out.iter().map(move |out| out.join(name));
+        let junit = self.junit.iter().cloned().chain(beside(JUNIT_FILE));
+        done.extend(junit.map(|file| junit::write(cells, &file)));
+        let markdown = self.markdown.iter().cloned().chain(beside(MARKDOWN_FILE));
+        done.extend(markdown.map(|file| markdown::write(cells, &file)));
     }
 
     fn print(

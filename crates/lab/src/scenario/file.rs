@@ -57,6 +57,10 @@ pub struct File {
     pub hlog: Option<Text>,
     /// A file for the report
     pub html: Option<Text>,
+    /// A file for JUnit XML
+    pub junit: Option<Text>,
+    /// A file for Markdown
+    pub markdown: Option<Text>,
 }
 
 /// One kind of traffic, with its own load.
@@ -75,6 +79,8 @@ pub struct Scenario {
     pub rate: Option<Level>,
     /// How arrivals are spaced; by default uniform. With stages, it makes their levels arrivals a second
     pub arrivals: Option<Arrivals>,
+    /// So many arrivals come at the same instant, at the same rate
+    pub burst: Option<Count>,
     /// Most requests that are due and wait for a connection; more are dropped. By default 10000
     pub queue: Option<Count>,
     /// How long; by default 10s

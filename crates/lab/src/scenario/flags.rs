@@ -105,6 +105,8 @@ pub const FLAGS: &[Flag] = &[
         .instead_of(&["duration", "warmup"]).many(),
     flag(LOAD, "arrivals", "HOW", "scenarios.*.arrivals", text,
         "uniform [default] or poisson; with --stage it makes the load open"),
+    flag(LOAD, "burst", "N", "scenarios.*.burst", scalar,
+        "So many arrivals come at the same instant, at the same --rate"),
     flag(LOAD, "queue", "N", "scenarios.*.queue", scalar,
         "Most requests that are due and wait for a connection; more are dropped [default: 10000]"),
     flag(LOAD, "threads", "N", "scenarios.*.threads", scalar,
@@ -174,6 +176,8 @@ pub const FLAGS: &[Flag] = &[
     flag(OUTPUT, "csv", "FILE", "csv", text, "Write one row for each step"),
     flag(OUTPUT, "hlog", "FILE", "hlog", text, "Write the histogram of each interval (HdrHistogram log)"),
     flag(OUTPUT, "html", "FILE", "html", text, "Write the report"),
+    flag(OUTPUT, "junit", "FILE", "junit", text, "Write JUnit XML: validity, integrity and thresholds as cases"),
+    flag(OUTPUT, "markdown", "FILE", "markdown", text, "Write the result as Markdown"),
 ];
 
 fn text(text: &str) -> Result<Value, String> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::check::One;
 use super::file::{self, Stage};
 use super::units::{Count, Level, Span, Text};
-use crate::plan::{Arrivals, CONNECTIONS_MAX, Model, STAGES_MAX};
+use crate::plan::{Arrivals, BURST_MAX, CONNECTIONS_MAX, Model, STAGES_MAX};
 use crate::schedule::{Profile, Shape};
 use config::Path;
 
@@ -61,10 +61,7 @@ pub(super) fn load(one: &mut One) -> Option<Load> {
         (true, given) => given.unwrap_or(CONNECTIONS_OPEN),
         (false, _) => profile.level_max().ceil() as usize,
     };
-    let arrivals = match scenario.arrivals {
-        Some(file::Arrivals::Poisson) => Arrivals::Poisson,
-        Some(file::Arrivals::Uniform) | None => Arrivals::Uniform,
-    };
+    let arrivals = arrivals(one, open)?;
     let queue_max = queue?;
     let model = if open {
         Model::Open {
@@ -79,6 +76,34 @@ pub(super) fn load(one: &mut One) -> Option<Load> {
         profile,
         connections,
     })
+}
+
+/// How arrivals are spaced.
+fn arrivals(one: &mut One, open: bool) -> Option<Arrivals> {
+    let written = one.scenario.arrivals;
+    let Some(Count(size)) = one.scenario.burst else {
+        return Some(match written {
+            Some(file::Arrivals::Poisson) => Arrivals::Poisson,
+            Some(file::Arrivals::Uniform) | None => Arrivals::Uniform,
+        });
+    };
+    let wrong = match (open, written) {
+        (false, _) => Some(("is for open loads", "write a rate too")),
+        (_, Some(file::Arrivals::Poisson)) => {
+            Some(("does not go together with poisson", "leave arrivals out"))
+        }
+        _ if !(1..=BURST_MAX).contains(&size) => {
+            Some(("is not from 1 to 100000", "write burst: 50"))
+        }
+        _ => None,
+    };
+    match wrong {
+        Some((message, help)) => {
+            one.say("burst", message, help);
+            None
+        }
+        None => Some(Arrivals::Burst(size)),
+    }
 }
 
 fn queue(one: &mut One, open: bool) -> Option<usize> {

@@ -177,8 +177,9 @@ fn model(flow: &Flow) -> String {
             queue_max,
         } => {
             let arrivals = match arrivals {
-                Arrivals::Uniform => "uniform",
-                Arrivals::Poisson => "poisson",
+                Arrivals::Uniform => "uniform".to_owned(),
+                Arrivals::Poisson => "poisson".to_owned(),
+                Arrivals::Burst(size) => format!("bursts of {size}"),
             };
             format!(
                 "open ({arrivals}), at most {connections} in flight and {queue_max} waiting, {threads} threads"

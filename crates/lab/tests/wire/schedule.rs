@@ -22,6 +22,7 @@ fn arrivals_are_all_sent() {
     for (threads, arrivals) in [
         (1, Arrivals::Uniform),
         (2, Arrivals::Uniform),
+        (2, Arrivals::Burst(25)),
         (2, Arrivals::Poisson),
     ] {
         let before = raw.requests();
@@ -35,7 +36,7 @@ fn arrivals_are_all_sent() {
         assert_eq!(total.good, raw.requests() - before);
         assert_eq!(total.dropped, 0);
         match arrivals {
-            Arrivals::Uniform => assert_eq!(total.good, 200),
+            Arrivals::Uniform | Arrivals::Burst(_) => assert_eq!(total.good, 200),
             Arrivals::Poisson => assert!((120..280).contains(&total.good), "{}", total.good),
         }
         assert_eq!(total.distribution(Metric::Lag).unwrap().count(), total.good);

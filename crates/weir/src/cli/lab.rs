@@ -1,5 +1,7 @@
 //! `weir lab`: the capacity lab. What it does lives in the crate `lab`, which knows nothing of the gateway.
 
+mod operations;
+
 use std::process::ExitCode;
 
 use clap::Args;
@@ -15,7 +17,7 @@ pub(super) struct Lab {
 impl Lab {
     /// Carries the experiment out. The lab has exit codes of its own.
     pub(super) fn run(self) -> ExitCode {
-        match self.experiment.run() {
+        match self.experiment.run(operations::ALL) {
             Ok(exit) => ExitCode::from(exit.code()),
             Err(failure) => {
                 terminal::fail(&failure);
