@@ -40,6 +40,7 @@ pub struct Passed {
     started: Now,
     /// The run that it is a step of.
     run: Option<Arc<str>>,
+    tags: Box<[String]>,
     pub(crate) redacted: Redacted,
     /// SHA-256 of the content and what was found in it, where the call may be repeated.
     pub(crate) content: Option<(Digest, Vec<Finding>)>,
@@ -135,6 +136,7 @@ impl Passed {
             resource: call.resource.clone(),
             started,
             run: call.run.map(Arc::from),
+            tags: call.tags.into(),
             redacted: scanned.redacted,
             content: scanned.content,
             findings: Vec::new(),
@@ -335,6 +337,7 @@ impl Passed {
                 is_estimated,
                 money: self.cost.price.map(|_| money),
                 run: self.run.as_deref(),
+                tags: &self.tags,
             });
         }
     }

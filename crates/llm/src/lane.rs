@@ -22,6 +22,7 @@ use crate::provider::{Provider, is_plain};
 use crate::route::{self, Candidate, ModelRoute, ProviderState};
 use crate::standing::UsageOf;
 use crate::stored::StoredResponses;
+use crate::tags::CallTags;
 use crate::upstream::{self, Sending};
 use crate::wire::{self, AskedModel, Family, ModelPlace, Wire};
 use crate::{models, refuse, socket, standing, stored};
@@ -359,6 +360,17 @@ impl LlmLane {
             Ok(read) => read,
             Err(refusal) => return self.no(&known, refusal).await,
         };
+        let tags = match CallTags::of(&known.head.headers, json.root()) {
+            Ok(tags) => tags,
+            Err(refusal) => return self.no(&known, refusal).await,
+        };
+        let known = KnownRequest {
+            call: Call {
+                tags: &tags.names,
+                ..known.call
+            },
+            ..known
+        };
         let own = known.socket.map(|socket| socket.conversation);
         let conversation = conversation(known.head, &asked, &body, own);
         let settings = self.settings();
@@ -416,6 +428,7 @@ impl LlmLane {
             conversation,
             model: asked.model.filter(|_| wire.model == ModelPlace::Body),
             spans: asked.spans(),
+            tags: tags.metadata.clone(),
             fields: &fields,
             query: known.head.uri.query(),
             asked: &name,
