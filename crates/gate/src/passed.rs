@@ -126,6 +126,9 @@ impl Passed {
             scanned,
             reservation,
         } = reserved;
+        let tags = call.tags.iter();
+        let tags = tags.map(|tag| crate::trail::clean(&rules.engine, tag).into_owned());
+        let tags = tags.collect();
         Passed {
             gate: Arc::clone(gate),
             rules,
@@ -136,7 +139,7 @@ impl Passed {
             resource: call.resource.clone(),
             started,
             run: call.run.map(Arc::from),
-            tags: call.tags.into(),
+            tags,
             redacted: scanned.redacted,
             content: scanned.content,
             findings: Vec::new(),

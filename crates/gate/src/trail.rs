@@ -203,7 +203,7 @@ fn is_traceparent(text: &str) -> bool {
 }
 
 /// A text, or in its place the rule that it met.
-fn clean<'t>(engine: &Engine, text: &'t str) -> Cow<'t, str> {
+pub(crate) fn clean<'t>(engine: &Engine, text: &'t str) -> Cow<'t, str> {
     match engine.text(Direction::Outgoing, text, "") {
         Ok(report) if report.findings.is_empty() => Cow::Borrowed(text),
         Ok(report) => Cow::Owned(marker(&report)),

@@ -388,7 +388,8 @@ impl LlmLane {
         let agent = known.verified.agent().name.clone();
         let previous = json.root().get("previous_response_id");
         let previous = previous.and_then(base::JsonValue::as_str);
-        let previous = match previous.filter(|_| wire.name == wire::RESPONSES.name) {
+        let goes_on = [wire::RESPONSES.name, wire::COMPACT.name].contains(&wire.name);
+        let previous = match previous.filter(|_| goes_on) {
             None => None,
             Some(previous) => {
                 match stored::only_where_it_is(self, &previous, &agent, &mut candidates) {
@@ -508,7 +509,7 @@ fn asks<'a>(root: Root, rest: &'a str, method: &Method) -> Result<PathAsks<'a>, 
         Root::V1 if rest == wire::RESPONSES.name && method == Method::GET => {
             return Ok(PathAsks::Socket);
         }
-        Root::V1 if rest.starts_with("responses/") => {
+        Root::V1 if rest.starts_with("responses/") && wire::of_v1(rest).is_none() => {
             return Ok(PathAsks::Stored(&rest["responses/".len()..]));
         }
         Root::V1 if wire::of_v1(rest).is_some() => {

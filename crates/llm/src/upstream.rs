@@ -482,7 +482,8 @@ fn cache_key(
     request: &http::Request<Bytes>,
 ) -> Option<CacheKey> {
     let cache = lane.shared.cache.as_ref()?;
-    let is_kept = !sending.is_stream && candidate.wire.name != wire::RESPONSES.name;
+    let is_response = [wire::RESPONSES.name, wire::COMPACT.name].contains(&candidate.wire.name);
+    let is_kept = !sending.is_stream && !is_response;
     let provider = &lane.settings().providers[candidate.provider].name;
     cache
         .key(sending.agent, candidate, provider, request)
