@@ -5,7 +5,8 @@ and of tokens for each agent besides. The provider is `weir lab target`, whose a
 takes turns in one run: chat of 1 KB, the governed `tools/call` of `bench.py` by the same gateway, chat of 100 KB that is new
 in every byte that counts and chat of 100 KB whose history is known, by a gateway with the scan and by one without. Then, at
 one connection, the latency that is added and the time to the first token; what one delta of a stream costs; the memory of
-1,000 slow streams; and LiteLLM's proxy where it is installed. About twenty minutes, ten of which are the slow streams.
+1,000 slow streams; what a conversion costs beside the same-dialect call (`--conversion` measures that alone); and LiteLLM's proxy
+where it is installed. About twenty minutes, ten of which are the slow streams.
 
     python bench/llm_lane.py --weir target/dist/weir
 
@@ -48,6 +49,7 @@ DELTAS, FEW_DELTAS, DELTAS_PER_S = 500, 5, 500
 SLOW_STREAMS, SLOW_S = 1_000, 600
 RIVAL_CONNECTIONS = 8
 TIMES_CALL_DUE, TIMES_SCAN_DUE, KNOWN_DUE = 1.3, 1.15, 0.2
+TIMES_CONVERTED_DUE = 1.3
 ADDED_MS_DUE, FIRST_TOKEN_MS_DUE, DELTA_US_DUE, SLOW_MB_DUE = 0.25, 0.5, 6, 100
 PRICE = {"input": 3, "output": 15}
 MORE = "proxy_buffering off; client_body_buffer_size 256k;"
@@ -100,6 +102,11 @@ def tables():
     table("chat", ((n, small(n)) for n in agents))
     table("new", ((n, large(n, True)) for n in few))
     table("known", ((n, large(n, False)) for n in few))
+    for name, bodies in {"1": [small(n) for n in few], "100": [large(n, True) for n in few]}.items():
+        for stream in ("", "-stream"):
+            asked = [text.replace('{"model"', '{"stream":true,"model"', 1) if stream else text for text in bodies]
+            table(f"same-{name}{stream}", enumerate(asked))
+            table(f"converted-{name}{stream}", enumerate(text.replace(f'"{MODEL}"', f'"claude/{MODEL}"', 1) for text in asked))
     table("deltas", ((n, small(n, stream=True).replace(MODEL, LONG, 1)) for n in agents))
     table("few-deltas", ((n, small(n, stream=True, max_tokens=FEW_DELTAS).replace(MODEL, LONG, 1)) for n in agents))
 
@@ -115,13 +122,15 @@ def start_provider(weir, script, *flags):
 
 def start_gateway(weir, name, origin_port, provider_port, **more):
     """The gateway of `bench.py` with a provider, its policy and budgets besides."""
-    (bench.WORK / "llm.cedar").write_text('@id("llm")\npermit (principal, action == Action::"llm:chat", resource in Provider::"lab");\n')
+    (bench.WORK / "llm.cedar").write_text('@id("llm")\npermit (principal, action == Action::"llm:chat", resource);\n')
     configuration = bench.configuration("os", origin_port)
     prices = {model: PRICE for model in (MODEL, LONG, SLOW)}
     provider = {"kind": "vllm", "url": f"http://127.0.0.1:{provider_port}/v1", "prices": prices}
     path = bench.WORK / f"{name}.yaml"
     path.write_text(json.dumps({
-        **configuration, "state": f"state-{name}", "llm": {"providers": {"lab": provider}},
+        **configuration, "state": f"state-{name}",
+        # The second is asked in Anthropic's dialect: what clients of OpenAI ask it is converted.
+        "llm": {"providers": {"lab": provider, "claude": {**provider, "kind": "anthropic"}}},
         "budgets": {"money": {"each": "agent", "money": 1_000_000, "per": "month"},
                     "tokens": {"each": "agent", "tokens": 1_000_000_000, "per": "day"}},
         "policy": {**configuration["policy"], "files": ["policy.cedar", "llm.cedar"]}, **more}, indent=1))
@@ -328,6 +337,27 @@ def slow_table(found, count, seconds):
         f"| in the second half, least to most | {min(half):.1f} to {max(half):.1f} | flat |"])
 
 
+# Conversion
+
+def conversion_table(found, options):
+    """CPU time of chat that is asked in Anthropic's dialect, beside the same chat that is passed on as it came."""
+    kinds = {"JSON, 1 KB": "1", "stream, 1 KB": "1-stream", "JSON, 100 KB": "100", "stream, 100 KB": "100-stream"}
+
+    def run(of):
+        return bench.measured(*found["weir"], options.seconds, table=of)
+
+    names = [f"{which}-{kind}" for kind in kinds.values() for which in ("same", "converted")]
+    for name in names:
+        bench.load(found["weir"].port, 1, table=name)
+    runs = in_turns({name: name for name in names}, options.pairs, run, "llm_lane")
+    lines = ["| chat by one gateway | same dialect, CPU µs | converted to messages, CPU µs | times, by pair | due, at most |", "|---|--:|--:|--:|--:|"]
+    for title, kind in kinds.items():
+        same, other = ([one.cpu_us for one in runs[f"{which}-{kind}"]] for which in ("same", "converted"))
+        times = [b / a if a else float("inf") for a, b in zip(same, other)]
+        lines.append(f"| {title} | {bench.spread(same)} | {bench.spread(other)} | {bench.spread(times)} | {TIMES_CONVERTED_DUE} |")
+    return "\n".join(lines)
+
+
 # LiteLLM
 
 def start_litellm(provider_port):
@@ -380,6 +410,7 @@ def parse_options():
     options.add_argument("--pairs", type=int, default=6)
     options.add_argument("--seconds", type=int, default=4)
     options.add_argument("--slow-seconds", type=int, default=SLOW_S)
+    options.add_argument("--conversion", action="store_true", help="measure conversion alone")
     options.add_argument("--no-rivals", action="store_true", help="leave out other gateways")
     options.add_argument("--smoke", action="store_true", help="one short round of each; leaves the page alone")
     options.add_argument("--dry", action="store_true", help="print the result and leave the page alone")
@@ -403,18 +434,23 @@ def main():
     started = []
     try:
         found = start_all(weir, started)
-        parts = [rates_table(rates(found, options)), latency_table(found, options.rounds), deltas_table(found, options),
-                 slow_table(found, options.streams, options.slow_seconds)]
-        if not options.no_rivals:
+        parts, conversion = [], conversion_table(found, options)
+        if not options.conversion:
+            parts = [rates_table(rates(found, options)), latency_table(found, options.rounds), deltas_table(found, options),
+                     slow_table(found, options.streams, options.slow_seconds)]
+        if not (options.no_rivals or options.conversion):
             parts.append(rivals_table(found, options, started))
     finally:
         bench.end(started)
-    text = (f"{figures.measured()}, on {bench.machine()}; {options.pairs} pairs of {options.seconds} s, {bench.CONNECTIONS} "
-            "connections where nothing else is said; median (least to most).\n\n" + "\n\n".join(parts))
-    print(text)
+    start = (f"{figures.measured()}, on {bench.machine()}; {options.pairs} pairs of {options.seconds} s, {bench.CONNECTIONS} "
+             "connections where nothing else is said; median (least to most).\n\n")
+    text, conversion = start + "\n\n".join(parts), start + conversion
+    print("\n\n".join(one for one in (parts and text, conversion) if one))
     print(f"llm_lane: {time.monotonic() - begun:.0f} s")
     if not options.dry:
-        figures.write("bench-llm", text)
+        figures.write("bench-llm-conversion", conversion)
+        if parts:
+            figures.write("bench-llm", text)
 
 
 if __name__ == "__main__":

@@ -299,3 +299,45 @@ def test_a_history_is_known_until_a_byte_of_it_changes(tmp_path):
             assert house.ask(messages=[*changed, *turns(2 * more)]).status == 200
         bodies = [seen["body"] for seen in house.upstream.seen() if "body" in seen]
         assert all(SECRET not in body and body.count("[redacted:") == 1 for body in bodies)
+
+
+def test_tags_are_counted_and_decide_nothing(tmp_path):
+    with Priced(tmp_path, {}) as house:
+        def ask(tags=None, agent="dev", **fields):
+            body = {"model": "main/say", "max_tokens": 20, "messages": [{"role": "user", "content": "the river"}]}
+            if tags is not None:
+                body["metadata"] = {"tags": tags, "note": "kept"}
+            return house.gateway.request("POST", "/v1/chat/completions", json.dumps(body), house.gateway.headers(agent, **fields))
+
+        assert ask(["rivers", "team:a"]).status == 200
+        sent = json.loads(house.upstream.seen()[-1]["body"])
+        # The list is for the gateway; what else stands there is the provider's.
+        assert sent["metadata"] == {"note": "kept"}
+        assert ask(["rivers"], **{"x-litellm-tags": "rivers, lakes"}).status == 200
+        assert "x-litellm-tags" not in house.upstream.seen()[-1]["fields"]
+        assert ask(agent="ann").status == 200
+        assert ask([SECRET]).status == 200
+        before = len(house.upstream.seen())
+        for bad in (["a b"], ["x" * 65], [1], [str(n) for n in range(9)]):
+            assert ask(bad).json()["error"]["code"] == "llm.body_invalid", bad
+        assert ask(**{"x-litellm-tags": "a;b"}).status == 400
+        assert len(house.upstream.seen()) == before
+
+        def counted():
+            rows = json.loads(house.gateway.weir("usage", "--by", "tag", "--json").stdout)["rows"]
+            return {row["tag"]: row for row in rows} if sum(row["calls"] for row in rows) >= 6 and not any(row["estimated"] for row in rows) else None
+
+        rows = until(counted, "all outcomes are written")
+        counts = {tag: row["calls"] for tag, row in rows.items() if tag in ("", "rivers", "lakes", "team:a")}
+        assert counts == {"": 1, "rivers": 2, "lakes": 1, "team:a": 1}, rows
+        # A tag that is a secret is in no record; its rule stands there.
+        assert len(rows) == 5 and all(SECRET not in tag for tag in rows)
+        assert all(SECRET not in json.dumps(record) for record in house.gateway.records())
+        # The sum has each call once.
+        text = house.gateway.weir("usage", "--by", "tag").stdout.splitlines()
+        assert text[-1].split()[:2] == ["all", "4"], text
+        only = json.loads(house.gateway.weir("usage", "--tag", "lakes", "--json").stdout)["rows"]
+        assert [(row["agent"], row["calls"]) for row in only] == [("dev", 1)]
+        own = {row["tag"]: row["calls"] for row in house.usage()["month_by_tag"]}
+        assert own["rivers"] == 2 and own["lakes"] == 1 and "" not in own and SECRET not in own
+        assert house.usage("ann")["month_by_tag"] == house.usage("ann")["today_by_tag"] == []

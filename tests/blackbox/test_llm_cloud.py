@@ -138,6 +138,18 @@ def test_the_client_of_google(clouds):
     assert client.models.count_tokens(model="vertex/gemini-say", contents=WORDS).total_tokens == 9
 
 
+def test_tokens_of_anthropics_models_are_counted_at_vertex(clouds):
+    ask = {"messages": ASK["messages"]}
+    assert clouds.anthropic().messages.count_tokens(model="vertex/claude-say@20260401", **ask).input_tokens == 9
+    asked = clouds.asked("count-tokens")[-1]
+    assert asked["path"].endswith("/publishers/anthropic/models/count-tokens:rawPredict")
+    assert json.loads(asked["body"])["model"] == "claude-say@20260401"
+    # Nothing there counts for Gemini in this dialect, nor Bedrock for anybody.
+    for model in ("vertex/gemini-say", "bedrock/anthropic.say"):
+        answer = clouds.post("/v1/messages/count_tokens", {"model": model, **ask})
+        assert answer.status == 400 and answer.json()["error"]["code"] == "llm.dialect", answer.body
+
+
 def test_signatures_are_those_of_botocore(clouds):
     # Each is checked by the server, which answers 403 where botocore makes another.
     chance = random.Random(SEED)

@@ -248,6 +248,34 @@ def test_older_and_smaller_paths(keeping):
         assert SECRET not in keeping.seen()[-1]["body"], answer.body
 
 
+def test_a_conversation_is_made_short(keeping):
+    made = keeping.client().responses.create(model="first/stored", input=WORDS)
+    ask = {"model": "any", "input": [{"role": "user", "content": f"the key is {SECRET}"}], "previous_response_id": made.id}
+
+    def compact(agent="dev", **more):
+        body = json.dumps({**ask, **more})
+        return keeping.gateway.request("POST", "/v1/responses/compact", body, keeping.gateway.headers(agent))
+
+    answer = compact()
+    assert answer.status == 200 and answer.json()["object"] == "response.compaction", answer.body
+    asked = keeping.seen()[-1]
+    # It goes where the response is, and is judged on its way.
+    assert asked["path"] == "/v1/responses/compact" and json.loads(asked["body"])["previous_response_id"] == made.id
+    assert SECRET not in asked["body"]
+    before = len(keeping.seen())
+    assert compact("other").json()["error"]["code"] == "llm.response_unknown" and len(keeping.seen()) == before
+    said = compact(model="first/leak", previous_response_id=None)
+    assert said.status != 200 or SECRET not in said.body.decode()
+    assert keeping.ask("GET", "/v1/responses/compact").status == 405
+
+    def counted():
+        calls = {r["call"] for r in keeping.gateway.records() if r.get("method") == "compact" and r["kind"] == "judgement"}
+        ends = [r for r in keeping.gateway.records() if r["kind"] == "outcome" and r["call"] in calls]
+        return any((end.get("usage") or {}).get("output") == 7 for end in ends)
+
+    until(counted, "what it took is recorded")
+
+
 def test_the_paths_of_cullis(keeping):
     body = json.dumps({"model": "first/say", "messages": [{"role": "user", "content": WORDS}]})
     assert keeping.gateway.request("POST", "/v1/llm/chat", body, keeping.gateway.headers()).json()["choices"][0]["message"]["content"] == WORDS

@@ -60,6 +60,8 @@ pub struct Judgement<'a> {
     pub request: Option<&'a str>,
     /// The id of the run that the call is of, if it is of one.
     pub run: Option<&'a str>,
+    /// What the agent calls it by, to find it in the account of usage again: no policy and no budget reads them.
+    pub tags: &'a [String],
     pub server: &'a str,
     /// What of it was named, after the word for it, which is its key: a tool, a prompt, a resource, a path.
     pub part: Option<(&'static str, &'a str)>,
@@ -270,6 +272,9 @@ impl Judgement<'_> {
             }
             json.text_if("run", self.run);
             json.text("server", self.server);
+            if !self.tags.is_empty() {
+                json.texts("tags", self.tags.iter().map(|tag| bounded(tag)));
+            }
             let (key, name) = self.part.unzip();
             json.text_if(key.unwrap_or_default(), name.map(bounded));
             json.text_if("trace", self.trace.map(bounded));
@@ -399,6 +404,7 @@ mod tests {
             action: "mcp:call",
             method: "tools/call",
             request: Some("r-1"),
+            tags: &[],
             run: Some("run-1"),
             server: "files",
             part: Some(("tool", "read \"it\"")),

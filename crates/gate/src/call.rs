@@ -32,6 +32,8 @@ pub struct Call<'a> {
     pub first: Option<CallId>,
     /// The id of the run that this call is a step of, or that it starts, reads or cancels.
     pub run: Option<&'a str>,
+    /// What the agent calls it by: they stand in the record and in the account of usage, and decide nothing.
+    pub tags: &'a [String],
     /// What policies, decision points and the scan refuse passes all the same, and the record says what it was. Who calls, stops,
     /// budgets and the addresses that may be dialled are as ever.
     pub observes: bool,
@@ -154,6 +156,7 @@ impl<'a> Call<'a> {
             repeat: Repeat::No,
             first: None,
             run: None,
+            tags: &[],
             observes: false,
         }
     }

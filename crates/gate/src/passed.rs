@@ -41,6 +41,7 @@ pub struct Passed {
     started: Now,
     /// The run that it is a step of.
     run: Option<Arc<str>>,
+    tags: Box<[String]>,
     pub(crate) redacted: Redacted,
     /// SHA-256 of the content and what was found in it, where the call may be repeated.
     pub(crate) content: Option<(Digest, Vec<Finding>)>,
@@ -126,6 +127,9 @@ impl Passed {
             scanned,
             reservation,
         } = reserved;
+        let tags = call.tags.iter();
+        let tags = tags.map(|tag| crate::trail::clean(&rules.engine, tag).into_owned());
+        let tags = tags.collect();
         Passed {
             gate: Arc::clone(gate),
             rules,
@@ -136,6 +140,7 @@ impl Passed {
             resource: call.resource.clone(),
             started,
             run: call.run.map(Arc::from),
+            tags,
             redacted: scanned.redacted,
             content: scanned.content,
             findings: Vec::new(),
@@ -336,6 +341,7 @@ impl Passed {
                 is_estimated,
                 money: self.cost.price.map(|_| money),
                 run: self.run.as_deref(),
+                tags: &self.tags,
             });
         }
     }

@@ -178,6 +178,8 @@ pub struct UsedTokens<'a> {
     pub money: Option<u64>,
     /// The run that the call is a step of.
     pub run: Option<&'a str>,
+    /// What the agent calls it by.
+    pub tags: &'a [String],
 }
 
 /// The account of what models used. Answers from memory.

@@ -160,6 +160,8 @@ impl<'a> Trail<'a> {
         let observed = self.observed.as_ref();
         let observed = observed.map(|(code, why)| (*code, clean(engine, why)));
         let verified = self.verified.as_ref();
+        let tags = self.call.tags.iter().filter(|_| name.is_some());
+        let tags: Vec<String> = tags.map(|tag| clean(engine, tag).into_owned()).collect();
         Judgement {
             call: self.call.id,
             at: self.now,
@@ -176,6 +178,7 @@ impl<'a> Trail<'a> {
             method: &clean(engine, self.call.method),
             request: request.as_deref(),
             run: self.call.run,
+            tags: &tags,
             server: &server,
             part: part.as_ref().map(|(key, name)| (*key, &**name)),
             policies: &self.policies,
@@ -200,7 +203,7 @@ fn is_traceparent(text: &str) -> bool {
 }
 
 /// A text, or in its place the rule that it met.
-fn clean<'t>(engine: &Engine, text: &'t str) -> Cow<'t, str> {
+pub(crate) fn clean<'t>(engine: &Engine, text: &'t str) -> Cow<'t, str> {
     match engine.text(Direction::Outgoing, text, "") {
         Ok(report) if report.findings.is_empty() => Cow::Borrowed(text),
         Ok(report) => Cow::Owned(marker(&report)),

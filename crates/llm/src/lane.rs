@@ -22,6 +22,7 @@ use crate::provider::{Provider, is_plain};
 use crate::route::{self, Candidate, ModelRoute, ProviderState};
 use crate::standing::UsageOf;
 use crate::stored::StoredResponses;
+use crate::tags::CallTags;
 use crate::upstream::{self, Sending};
 use crate::wire::{self, AskedModel, Family, ModelPlace, Wire};
 use crate::{models, refuse, socket, standing, stored};
@@ -359,6 +360,17 @@ impl LlmLane {
             Ok(read) => read,
             Err(refusal) => return self.no(&known, refusal).await,
         };
+        let tags = match CallTags::of(&known.head.headers, json.root()) {
+            Ok(tags) => tags,
+            Err(refusal) => return self.no(&known, refusal).await,
+        };
+        let known = KnownRequest {
+            call: Call {
+                tags: &tags.names,
+                ..known.call
+            },
+            ..known
+        };
         let own = known.socket.map(|socket| socket.conversation);
         let conversation = conversation(known.head, &asked, &body, own);
         let settings = self.settings();
@@ -376,7 +388,8 @@ impl LlmLane {
         let agent = known.verified.agent().name.clone();
         let previous = json.root().get("previous_response_id");
         let previous = previous.and_then(base::JsonValue::as_str);
-        let previous = match previous.filter(|_| wire.name == wire::RESPONSES.name) {
+        let goes_on = [wire::RESPONSES.name, wire::COMPACT.name].contains(&wire.name);
+        let previous = match previous.filter(|_| goes_on) {
             None => None,
             Some(previous) => {
                 match stored::only_where_it_is(self, &previous, &agent, &mut candidates) {
@@ -416,6 +429,7 @@ impl LlmLane {
             conversation,
             model: asked.model.filter(|_| wire.model == ModelPlace::Body),
             spans: asked.spans(),
+            tags: tags.metadata.clone(),
             fields: &fields,
             query: known.head.uri.query(),
             asked: &name,
@@ -495,7 +509,7 @@ fn asks<'a>(root: Root, rest: &'a str, method: &Method) -> Result<PathAsks<'a>, 
         Root::V1 if rest == wire::RESPONSES.name && method == Method::GET => {
             return Ok(PathAsks::Socket);
         }
-        Root::V1 if rest.starts_with("responses/") => {
+        Root::V1 if rest.starts_with("responses/") && wire::of_v1(rest).is_none() => {
             return Ok(PathAsks::Stored(&rest["responses/".len()..]));
         }
         Root::V1 if wire::of_v1(rest).is_some() => {

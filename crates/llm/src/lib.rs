@@ -25,6 +25,7 @@ mod socket;
 mod standing;
 mod stored;
 mod stream;
+mod tags;
 mod upstream;
 mod usage;
 mod wire;

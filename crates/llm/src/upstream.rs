@@ -67,6 +67,8 @@ pub(crate) struct Sending<'a> {
     pub(crate) model: Option<JsonValue<'a>>,
     /// Where each part stands in the body, by its number; parts beyond are fields.
     pub(crate) spans: Vec<Range<usize>>,
+    /// Where the object stands that has a list of tags in it, which does not go on.
+    pub(crate) tags: Option<Range<usize>>,
     pub(crate) fields: &'a [(HeaderName, String)],
     pub(crate) query: Option<&'a str>,
     /// The model's name as the client wrote it.
@@ -98,6 +100,7 @@ impl<'a> Sending<'a> {
             conversation: 0,
             model: None,
             spans: Vec::new(),
+            tags: None,
             fields: &[],
             query: None,
             asked: &response.model,
@@ -479,7 +482,8 @@ fn cache_key(
     request: &http::Request<Bytes>,
 ) -> Option<CacheKey> {
     let cache = lane.shared.cache.as_ref()?;
-    let is_kept = !sending.is_stream && candidate.wire.name != wire::RESPONSES.name;
+    let is_response = [wire::RESPONSES.name, wire::COMPACT.name].contains(&candidate.wire.name);
+    let is_kept = !sending.is_stream && !is_response;
     let provider = &lane.settings().providers[candidate.provider].name;
     cache
         .key(sending.agent, candidate, provider, request)

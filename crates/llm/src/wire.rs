@@ -93,6 +93,13 @@ pub(crate) static RESPONSES: Wire = Wire {
     ..wire("responses", Family::OpenAi)
 };
 
+/// Makes a long conversation of responses a short one. Source: OpenAI API reference, "Compact a response".
+pub(crate) static COMPACT: Wire = Wire {
+    read: openai::read_response,
+    answer: openai::response_answer,
+    ..wire("compact", Family::OpenAi)
+};
+
 /// What is asked of a response that a provider keeps: it says again what was billed before.
 pub(crate) static STORED_RESPONSE: Wire = Wire {
     bills: Bills::Nothing,
@@ -203,6 +210,7 @@ pub(crate) static GEMINI_EMBED_BATCH: Wire = Wire {
 pub(crate) static ALL: &[&Wire] = &[
     &CHAT_COMPLETIONS,
     &RESPONSES,
+    &COMPACT,
     &EMBEDDINGS,
     &COMPLETIONS,
     &MODERATIONS,
@@ -241,6 +249,7 @@ pub(crate) fn of_v1(rest: &str) -> Option<&'static Wire> {
         "rerank" => &RERANK,
         "images/generations" => &IMAGES,
         "responses" => &RESPONSES,
+        "responses/compact" => &COMPACT,
         "embeddings" => &EMBEDDINGS,
         "messages" => &MESSAGES,
         "messages/count_tokens" => &COUNT_TOKENS,

@@ -20,6 +20,9 @@ pub use crate::windows::month_begin;
 /// Rows of an account: agents, days and models. What comes after is counted under one name for all models of a provider.
 const ROWS_MAX: usize = 65_536;
 const OTHER_MODELS: &str = "(other models)";
+/// Tags of one agent on one day that have a row each, and the row of all beyond.
+const TAGS_OF_DAY_MAX: usize = 256;
+const OTHER_TAGS: &str = "(other tags)";
 /// Calls that may be open while records are read: more than a gateway can have under way.
 const OPEN_MAX: usize = 1 << 20;
 const DAY_MS: u64 = 86_400_000;
@@ -36,6 +39,8 @@ pub struct UsedCall {
     pub usage: Usage,
     /// Nobody counted it, or a part of it alone.
     pub is_estimated: bool,
+    /// What the agent called it by.
+    pub tags: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -58,6 +63,8 @@ struct JudgedModel<'r> {
     reserved: CountedTokens,
     #[serde(borrow)]
     server: Cow<'r, str>,
+    #[serde(default)]
+    tags: Vec<String>,
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
@@ -152,6 +159,7 @@ impl UsageReader {
                 model: judged.model.into_owned(),
                 usage: reserved,
                 is_estimated: reserved.total() > 0,
+                tags: judged.tags,
             };
             self.open.insert(judged.call.into_owned(), call);
         }
@@ -293,10 +301,20 @@ impl AccountRow {
     }
 }
 
+/// Of whom, when and by which tag a row is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TaggedKey {
+    /// Days since 1970, UTC.
+    pub day: u64,
+    pub agent: Name,
+    pub tag: Box<str>,
+}
+
 /// What models used in this month, in memory.
 #[derive(Default)]
 pub struct Account {
     rows: Mutex<BTreeMap<AccountKey, AccountRow>>,
+    tagged: Mutex<BTreeMap<TaggedKey, AccountRow>>,
 }
 
 impl Account {
@@ -311,6 +329,63 @@ impl Account {
         let chosen = rows.iter().filter(|(key, _)| of(key));
         chosen.map(|(key, row)| (key.clone(), *row)).collect()
     }
+
+    fn tagged(&self) -> MutexGuard<'_, BTreeMap<TaggedKey, AccountRow>> {
+        self.tagged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The rows of this agent's tags. A call of two tags is counted in the row of each.
+    pub fn of_tags(&self, agent: &Name) -> Vec<(TaggedKey, AccountRow)> {
+        let rows = self.tagged();
+        let own = rows.iter().filter(|(key, _)| key.agent == *agent);
+        own.map(|(key, row)| (key.clone(), *row)).collect()
+    }
+
+    /// Counts a call by each of its tags. An agent that makes up tags without end has its others counted in one row a day, and
+    /// takes no place of other agents' rows.
+    fn count_tags(&self, used: &UsedTokens<'_>) {
+        if used.tags.is_empty() {
+            return;
+        }
+        let (day, first_day) = (
+            used.at_unix_ms / DAY_MS,
+            month_begin(used.at_unix_ms) / DAY_MS,
+        );
+        let mut rows = self.tagged();
+        while rows
+            .first_key_value()
+            .is_some_and(|(key, _)| key.day < first_day)
+        {
+            rows.pop_first();
+        }
+        let of = |tag: &str| TaggedKey {
+            day,
+            agent: used.agent.clone(),
+            tag: tag.into(),
+        };
+        let mut counted = Vec::new();
+        for tag in used.tags {
+            let mut key = of(tag);
+            if !rows.contains_key(&key) {
+                let own = rows.range(of("")..).take(TAGS_OF_DAY_MAX);
+                let own =
+                    own.take_while(|(known, _)| known.day == day && known.agent == *used.agent);
+                if own.count() >= TAGS_OF_DAY_MAX || rows.len() >= ROWS_MAX {
+                    key = of(OTHER_TAGS);
+                }
+            }
+            // Two that are counted in one row are one call there.
+            if !counted.contains(&key) {
+                let row = rows.entry(key.clone()).or_default();
+                row.merge(&AccountRow::of_call(
+                    used.usage,
+                    used.is_estimated,
+                    used.money,
+                ));
+                counted.push(key);
+            }
+        }
+    }
 }
 
 impl Accounts for Account {
@@ -318,6 +393,7 @@ impl Accounts for Account {
         if used.usage == Usage::default() {
             return;
         }
+        self.count_tags(used);
         let mut key = AccountKey {
             day: used.at_unix_ms / DAY_MS,
             agent: used.agent.clone(),
@@ -378,6 +454,7 @@ mod tests {
             method: "chat",
             request: None,
             run: None,
+            tags: &[],
             server: "openai",
             part: Some(("model", "gpt-5.4")),
             policies: &[],
@@ -470,6 +547,7 @@ mod tests {
                 is_estimated: false,
                 money: Some(2),
                 run: None,
+                tags: &[],
             });
         };
         // The end of November 2026, and the day after.

@@ -170,6 +170,11 @@ class Cloud(BaseHTTPRequestHandler):
                 return self.answer(200, {"totalTokens": 9})
             dialect, streams = Gemini, verb == "streamGenerateContent"
             assert not streams or query == "alt=sse", query
+        elif model == "count-tokens":
+            # The model stands in the body there.
+            if verb != "rawPredict" or not body.get("model", "").startswith("claude") or body.get("anthropic_version") != "vertex-2023-10-16":
+                return self.answer(400, {"error": {"code": 400, "message": "not as it is said here", "status": "INVALID_ARGUMENT"}})
+            return self.answer(200, {"input_tokens": 9})
         else:
             # As Google wants Anthropic's dialect.
             if "model" in body or body.get("anthropic_version") != "vertex-2023-10-16" or verb not in ("rawPredict", "streamRawPredict"):

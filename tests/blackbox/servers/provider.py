@@ -372,7 +372,7 @@ class Provider(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def do_POST(self):
-        if "/responses/" in self.path:
+        if "/responses/" in self.path and not self.path.endswith("/responses/compact"):
             return self.kept()
         raw = self.rfile.read(int(self.headers["content-length"]))
         with LOCK:
@@ -400,6 +400,9 @@ class Provider(BaseHTTPRequestHandler):
             return self.answer(200, {"results": [{"index": 1, "relevance_score": 0.9}], "usage": {"prompt_tokens": 3, "total_tokens": 3}})
         if path.endswith("/images/generations"):
             return self.answer(200, {"created": 1, "data": [{"b64_json": "aGk="}], "usage": {"input_tokens": 3, "output_tokens": 9, "total_tokens": 12}})
+        if path.endswith("/responses/compact"):
+            item = {"id": "cmp_1", "type": "compaction", "encrypted_content": f"the key is {SECRET}" if model == "leak" else last_text(body)}
+            return self.answer(200, {"id": "resp_c", "object": "response.compaction", "created_at": 1, "output": [item], "usage": Responses.usage})
         if path.endswith("count_tokens"):
             return self.answer(200, {"input_tokens": 9})
         if verb == "countTokens":

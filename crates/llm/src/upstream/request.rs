@@ -15,6 +15,7 @@ use super::{Sending, never};
 use crate::login::Credential;
 use crate::provider::{KindBody, KindEvents, Provider};
 use crate::route::Candidate;
+use crate::tags::without_tags;
 use crate::wire::STREAM_GENERATE;
 
 /// Fields that go on to providers of every dialect.
@@ -151,6 +152,13 @@ fn body(passed: &Passed, sending: &Sending<'_>, candidate: &Candidate) -> Result
             let name = serde_json::Value::from(candidate.model.as_str());
             changes.push((model.span(), name.to_string().into_bytes()));
         }
+    }
+    if let Some(span) = &sending.tags {
+        let at = changes.iter().position(|(changed, _)| changed == span);
+        let written = at.map(|at| changes.swap_remove(at).1);
+        let written = written.as_deref().unwrap_or(&sending.body[span.clone()]);
+        let plain = without_tags(written).ok_or_else(|| never("metadata that are none"))?;
+        changes.push((span.clone(), plain));
     }
     if changes.is_empty() {
         return Ok(sending.body.clone());

@@ -9,7 +9,7 @@ use gate::ports::{Accounts, BudgetLine, Per, Unit, UsedTokens};
 use gate::{Budget, Gate};
 use serde_json::{Value, json};
 use store::Limits;
-use store::usage::{self, Account, AccountKey, AccountRow};
+use store::usage::{self, Account, AccountKey, AccountRow, TaggedKey};
 
 use crate::config::Settings;
 use crate::ports::Clock;
@@ -100,6 +100,7 @@ impl Spending {
                     is_estimated: call.is_estimated,
                     money: price.map(|price| price.of(&call.usage)),
                     run: None,
+                    tags: &call.tags,
                 };
                 spending.account.used(&used);
                 spending.count(&settings.budgets, &used, now);
@@ -208,6 +209,7 @@ impl llm::UsageOf for OfAgents {
         let own: Vec<Value> = own.map(|budget| self.budget(budget, agent, now)).collect();
         let today = now.unix_ms / DAY_MS;
         let rows = self.account.of(|key| key.agent == *agent);
+        let tagged = self.account.of_tags(agent);
         let since = usage::month_begin(now.unix_ms);
         json!({
             "agent": agent.as_str(),
@@ -215,6 +217,8 @@ impl llm::UsageOf for OfAgents {
             "budgets": own,
             "today": by_model(rows.iter().filter(|(key, _)| key.day == today)),
             "month": by_model(rows.iter().filter(|(key, _)| key.day * DAY_MS >= since)),
+            "today_by_tag": by_tag(tagged.iter().filter(|(key, _)| key.day == today)),
+            "month_by_tag": by_tag(tagged.iter().filter(|(key, _)| key.day * DAY_MS >= since)),
         })
     }
 }
@@ -307,16 +311,23 @@ pub(crate) fn dollars(nanos: u64) -> f64 {
 }
 
 fn by_model<'r>(rows: impl Iterator<Item = &'r (AccountKey, AccountRow)>) -> Vec<Value> {
-    let mut models: BTreeMap<String, AccountRow> = BTreeMap::new();
-    for (key, row) in rows {
-        let sum = models
-            .entry(format!("{}/{}", key.provider, key.model))
-            .or_default();
-        sum.merge(row);
+    let name = |key: &AccountKey| format!("{}/{}", key.provider, key.model);
+    summed("model", rows.map(|(key, row)| (name(key), row)))
+}
+
+fn by_tag<'r>(rows: impl Iterator<Item = &'r (TaggedKey, AccountRow)>) -> Vec<Value> {
+    summed("tag", rows.map(|(key, row)| (key.tag.to_string(), row)))
+}
+
+/// One row for each name, which stands under `title`.
+fn summed<'r>(title: &str, rows: impl Iterator<Item = (String, &'r AccountRow)>) -> Vec<Value> {
+    let mut sums: BTreeMap<String, AccountRow> = BTreeMap::new();
+    for (name, row) in rows {
+        sums.entry(name).or_default().merge(row);
     }
-    let row = |(model, row): (String, AccountRow)| {
+    let row = |(name, row): (String, AccountRow)| {
         json!({
-            "model": model,
+            title: name,
             "calls": row.calls,
             "input": row.usage.input,
             "cached_read": row.usage.cached_read,
@@ -327,7 +338,7 @@ fn by_model<'r>(rows: impl Iterator<Item = &'r (AccountKey, AccountRow)>) -> Vec
             "dollars": (row.unpriced == 0).then(|| dollars(row.money)),
         })
     };
-    models.into_iter().map(row).collect()
+    sums.into_iter().map(row).collect()
 }
 
 fn amount(unit: Unit, row: &AccountRow) -> u64 {

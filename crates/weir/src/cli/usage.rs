@@ -1,6 +1,6 @@
 //! `weir usage`: what models used, by whom and when, and what it cost. It reads the log, without the gateway and beside one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -26,11 +26,13 @@ Examples:
   weir usage --by agent --since 7d
   weir usage --by day,agent,model --csv > usage.csv
   weir usage --agent build --json
+  weir usage --by tag --since 7d
   weir usage /var/lib/weir
 
 It reads the log: since the begin of this month where --since says nothing else. Tokens are as providers counted them; of a call
 that broke off, or that nobody counted, what was reserved for it is taken, and shown as estimated too. Money is by today's prices
-(weir prices show); where no price is known the cell is empty, and a sum of which some are not known has a plus behind it.
+(weir prices show); where no price is known the cell is empty, and a sum of which some are not known has a plus behind it. A call
+of two tags stands in the row of each, and once in the sum of all; one of none stands in a row without a name.
 
 Exit codes: 0 printed, 2 the log cannot be read.")]
 pub(super) struct Usage {
@@ -51,6 +53,9 @@ pub(super) struct Usage {
     /// Only this agent
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
+    /// Only calls of this tag, as agents name them in metadata.tags or in the field x-litellm-tags
+    #[arg(long, value_name = "TAG")]
+    tag: Option<String>,
     /// Print comma-separated values
     #[arg(long, conflicts_with = "json")]
     csv: bool,
@@ -68,6 +73,7 @@ enum By {
     Model,
     Day,
     Month,
+    Tag,
 }
 
 impl By {
@@ -79,10 +85,12 @@ impl By {
             By::Model => "model",
             By::Day => "day",
             By::Month => "month",
+            By::Tag => "tag",
         }
     }
 
-    fn of(self, call: &UsedCall) -> String {
+    /// What its cell says of a call, of which this is one of the tags.
+    fn of(self, call: &UsedCall, tag: &str) -> String {
         let at = || rfc3339(call.at_unix_ms);
         match self {
             By::Agent => call.agent.to_string(),
@@ -95,11 +103,17 @@ impl By {
             By::Model => format!("{}/{}", call.provider, call.model),
             By::Day => at()[..10].to_owned(),
             By::Month => at()[..7].to_owned(),
+            By::Tag => tag.to_owned(),
         }
     }
 }
 
-type Sums = BTreeMap<Vec<String>, AccountRow>;
+#[derive(Default)]
+struct Sums {
+    rows: BTreeMap<Vec<String>, AccountRow>,
+    /// Each call once, however many rows it stands in.
+    all: AccountRow,
+}
 
 const NUMBERS: [&str; 7] = [
     "calls",
@@ -130,7 +144,7 @@ impl Usage {
         let from = self
             .since
             .map_or_else(|| month_begin(now), |since| since.at_unix_ms(now));
-        let mut sums = Sums::new();
+        let mut sums = Sums::default();
         let mut is_full = false;
         for log in &logs {
             let each = |call: UsedCall| is_full |= !self.add(&mut sums, &providers, &call);
@@ -174,17 +188,11 @@ impl Usage {
     /// Adds a call to its row; false where there is no room for one.
     fn add(&self, sums: &mut Sums, providers: &[ModelProvider], call: &UsedCall) -> bool {
         let is_nothing = call.usage == base::record::Usage::default();
-        if is_nothing
-            || self
-                .agent
-                .as_ref()
-                .is_some_and(|agent| *agent != call.agent.as_str())
-        {
+        let agent = self.agent.as_ref();
+        let is_others = agent.is_some_and(|agent| *agent != call.agent.as_str());
+        let tag = self.tag.as_ref();
+        if is_nothing || is_others || tag.is_some_and(|tag| !call.tags.contains(tag)) {
             return true;
-        }
-        let key: Vec<String> = self.by.iter().map(|by| by.of(call)).collect();
-        if sums.len() >= ROWS_MAX && !sums.contains_key(&key) {
-            return false;
         }
         let provider = providers.iter().find(|of| of.told.name == call.provider);
         let price = match provider {
@@ -192,9 +200,25 @@ impl Usage {
             None => llm::PriceTable::known().of(call.provider.as_str(), &call.model),
         };
         let money = price.map(|price| price.of(&call.usage));
-        let row = sums.entry(key).or_default();
-        row.merge(&AccountRow::of_call(call.usage, call.is_estimated, money));
+        let row = AccountRow::of_call(call.usage, call.is_estimated, money);
+        sums.all.merge(&row);
+        let keys: BTreeSet<Vec<String>> = match self.by.contains(&By::Tag) && !call.tags.is_empty()
+        {
+            true => call.tags.iter().map(|tag| self.key(call, tag)).collect(),
+            false => BTreeSet::from([self.key(call, "")]),
+        };
+        for key in keys {
+            if sums.rows.len() >= ROWS_MAX && !sums.rows.contains_key(&key) {
+                return false;
+            }
+            sums.rows.entry(key).or_default().merge(&row);
+        }
         true
+    }
+
+    /// The cells that say what a row is of.
+    fn key(&self, call: &UsedCall, tag: &str) -> Vec<String> {
+        self.by.iter().map(|by| by.of(call, tag)).collect()
     }
 
     fn titles(&self) -> Vec<&'static str> {
@@ -204,7 +228,7 @@ impl Usage {
 
     fn csv(&self, sums: &Sums) -> String {
         let mut text = self.titles().join(",") + "\n";
-        for (key, sum) in sums {
+        for (key, sum) in &sums.rows {
             let mut cells: Vec<String> = key.iter().map(|cell| csv_cell(cell)).collect();
             cells.extend(numbers(sum).map(|number| number.to_string()));
             cells.push(money(sum));
@@ -214,7 +238,7 @@ impl Usage {
     }
 
     fn json(&self, sums: &Sums, from: u64) -> String {
-        let rows = sums.iter().map(|(key, sum)| {
+        let rows = sums.rows.iter().map(|(key, sum)| {
             let mut row = Map::new();
             for (by, cell) in self.by.iter().zip(key) {
                 row.insert(by.title().to_owned(), cell.as_str().into());
@@ -231,7 +255,6 @@ impl Usage {
     }
 
     fn text(&self, sums: &Sums, from: u64) -> String {
-        let mut all = AccountRow::default();
         let mut lines = vec![
             self.titles()
                 .iter()
@@ -242,18 +265,17 @@ impl Usage {
             let numbers = numbers(sum).map(|number| number.to_string());
             key.into_iter().chain(numbers).chain([money(sum)]).collect()
         };
-        for (key, sum) in sums {
-            all.merge(sum);
+        for (key, sum) in &sums.rows {
             let key = key.iter().map(|cell| visible(cell).into_owned()).collect();
             lines.push(line(key, sum));
         }
-        if sums.len() > 1 {
+        if sums.rows.len() > 1 {
             let mut key = vec![String::new(); self.by.len()];
             key[0] = "all".to_owned();
-            lines.push(line(key, &all));
+            lines.push(line(key, &sums.all));
         }
         let mut text = format!("since {}\n", &rfc3339(from)[..16]);
-        if sums.is_empty() {
+        if sums.rows.is_empty() {
             return text + "no model was used\n";
         }
         text += &table(&lines, self.by.len());
