@@ -206,8 +206,8 @@ def test_what_a_server_complains_of_is_logged_without_secrets_and_a_name_is_list
     program.write_text(COMPLAINS)
     with Gateway(tmp_path / "weir", {"child": {"command": [sys.executable, str(program)]}}) as gateway:
         listed = gateway.session("child").ask("tools/list", {}).messages()[-1]["result"]["tools"]
-        # The same twice is there once; of two that differ nobody knows which is meant.
-        assert [tool["name"] for tool in listed] == ["one", "three"]
+        # The same twice is there once, and of two that differ the first.
+        assert [(tool["name"], tool.get("description")) for tool in listed] == [("one", "Says one."), ("two", "Says two."), ("three", None)]
         until(lambda: "and all is well" in gateway.logs.text(), "its last line")
         said = gateway.logs.text()
         assert "[redacted:aws_access_key" in said and "[redacted:weir_key]" in said and said.count("[secret]") >= 4

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use base::limit::TOOLS_MAX;
 use base::{Action, ItemKind, Json, Refusal, Resource, ServerItem, refusal};
@@ -122,8 +123,13 @@ pub(crate) fn judge(
                 changed = true;
                 continue;
             }
-            Some(Again::Differs(name)) => {
-                withhold(passed, declared, kind, name);
+            Some(Again::Differs) => {
+                // To the pins it is a change of the first, which waits for a person; nobody is shown it.
+                judge_item(passed, declared, kind, (item, i))?;
+                tracing::info!(
+                    server = %server_of(passed),
+                    "the server lists two different items of one name; the first is shown"
+                );
                 changed = true;
                 continue;
             }
@@ -154,19 +160,20 @@ pub(crate) fn judge(
     }
 }
 
-/// What an item is whose name stands in the list before.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What an item is whose name stands in the list before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Again {
     /// What the first of its name says.
     Same,
-    /// Something else: of two definitions nobody knows which is the server's, nor which of them a client reads.
-    Differs(String),
+    /// Something else: clients would differ about which of the two they read.
+    Differs,
 }
 
-/// The items whose name a list has twice, by their places: the second of two that are the same, and all of those that
-/// differ.
+/// The items whose name a list has before them, by their places.
 fn listed_twice(kind: ListKind, items: &[&RawValue]) -> HashMap<usize, Again> {
-    let mut by_name: HashMap<String, Vec<usize>> = HashMap::new();
+    let read = |at: usize| serde_json::from_str::<serde_json::Value>(items[at].get()).ok();
+    let mut first: HashMap<String, usize> = HashMap::new();
+    let mut twice = HashMap::new();
     for (at, item) in items.iter().enumerate() {
         let members = Object::read(item.get());
         let name = members.and_then(|members| {
@@ -174,38 +181,17 @@ fn listed_twice(kind: ListKind, items: &[&RawValue]) -> HashMap<usize, Again> {
             serde_json::from_str::<String>(name.get()).ok()
         });
         // What has no name is refused when it is judged.
-        if let Some(name) = name {
-            by_name.entry(name).or_default().push(at);
-        }
-    }
-    let read = |at: &usize| serde_json::from_str::<serde_json::Value>(items[*at].get()).ok();
-    let mut twice = HashMap::new();
-    for (name, places) in by_name.into_iter().filter(|(_, places)| places.len() > 1) {
-        let first = read(&places[0]);
-        let is_same = first.is_some() && places.iter().all(|at| read(at) == first);
-        match is_same {
-            true => twice.extend(places.into_iter().skip(1).map(|at| (at, Again::Same))),
-            false => {
-                let all = places.into_iter();
-                twice.extend(all.map(|at| (at, Again::Differs(name.clone()))));
+        let Some(name) = name else { continue };
+        match first.entry(name) {
+            Entry::Vacant(place) => drop(place.insert(at)),
+            Entry::Occupied(before) => {
+                let is_same = read(at).is_some() && read(at) == read(*before.get());
+                let again = if is_same { Again::Same } else { Again::Differs };
+                twice.insert(at, again);
             }
         }
     }
     twice
-}
-
-/// Leaves an item out, and remembers that there is one.
-fn withhold(passed: &Passed, declared: &Declared, kind: ListKind, name: &str) {
-    let server = server_of(passed).clone();
-    let named = ServerItem {
-        kind: kind.used_by().1,
-        name: name.into(),
-    };
-    tracing::warn!(
-        server = %server,
-        "the server lists two different items of one name; both are left out"
-    );
-    declared.withheld.note(&server, &named);
 }
 
 /// One definition as it may pass; nothing where it may not.
@@ -287,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_is_listed_twice_is_shown_once_or_not_at_all() {
+    fn a_name_that_is_listed_twice_is_known() {
         let items = [
             r#"{"name":"a","description":"one"}"#,
             r#"{"name":"b","description":"x"}"#,
@@ -300,8 +286,7 @@ mod tests {
             .map(|item| serde_json::from_str(item).unwrap())
             .collect();
         let twice = listed_twice(ListKind::Tools, &items);
-        let differs = || Again::Differs("b".to_owned());
-        let expected = [(1, differs()), (2, Again::Same), (3, differs())];
+        let expected = [(2, Again::Same), (3, Again::Differs)];
         assert_eq!(twice, expected.into_iter().collect());
     }
 }

@@ -99,7 +99,9 @@ pub(crate) fn say_meant_actions(problems: &mut Vec<Problem>, lanes: &[&'static L
 impl Problem {
     /// The action that Cedar does not know, where it says so.
     fn unknown_action(&self) -> Option<&str> {
-        let rest = self.message.strip_prefix("unrecognized action `Action::\"")?;
+        let rest = self
+            .message
+            .strip_prefix("unrecognized action `Action::\"")?;
         rest.split_once('"').map(|(written, _)| written)
     }
 
