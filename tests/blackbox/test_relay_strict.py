@@ -45,7 +45,8 @@ class Fleet:
     def configure(self, i, **more):
         settings = {"listen": f"127.0.0.1:{self.ports[i]}", **self.settings, **more}
         folder = self.folder / self.names[i]
-        cache = {"cache": {"redis": "file:store.url"}} if self.store else {}
+        ca = {"ca": f"file:{self.store.tls[2]}"} if getattr(self.store, "tls", None) else {}
+        cache = {"cache": {"redis": "file:store.url", **ca}} if self.store else {}
         write(folder, {**cache, "threads": 2, "relay": {"inbound": settings}})
         if self.store:
             (folder / "store.url").write_text(self.store.url)
@@ -321,6 +322,34 @@ def test_a_store_with_a_password_and_one_with_another(tmp_path):
         until(lambda: "cache.password" in fleet.inbounds[0].get("/health")[1], "it says so")
         text = fleet.inbounds[0].logs.text()
         assert "other%" not in text and "other/" not in text and "252F" not in text
+    finally:
+        fleet.stop()
+        store.stop()
+
+
+def certificate(folder, name):
+    """A certificate for this host that is its own authority: its file, its key's, and the authority's."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = [folder / "store.crt", folder / "store.pem", folder / "store.crt"]
+    alternative = f"IP:{name}" if name[0].isdigit() else f"DNS:{name}"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+                    "-subj", "/CN=store", "-addext", f"subjectAltName={alternative}", "-addext", "basicConstraints=critical,CA:FALSE",
+                    "-out", files[0], "-keyout", files[1]], check=True, capture_output=True)
+    return [str(file) for file in files]
+
+
+@pytest.mark.parametrize("name, code", [("127.0.0.1", None), ("other.example", "cache.tls")])
+def test_a_store_by_tls_has_to_be_who_it_says(tmp_path, name, code):
+    store = Store(tmp_path / "store", tls=certificate(tmp_path / "tls", name))
+    store.url = f"rediss://127.0.0.1:{store.port}"
+    fleet = Fleet(tmp_path / "fleet", store, instances=1)
+    try:
+        if code:
+            until(lambda: code in fleet.inbounds[0].get("/health")[1], "it says so")
+            assert code in weir(fleet.folder / "in0", "relay", "doctor", code=1).stdout
+        else:
+            fleet.ready()
+            assert fleet.post("/tls")[0] == 200 and fleet.origin.count("/tls") == 1
     finally:
         fleet.stop()
         store.stop()

@@ -261,7 +261,7 @@ mod tests {
         let commands = CacheCommands::new().with(&[b"SET", b"a\r\n*1\r\n$8\r\nFLUSHALL\r\n", b""]);
         assert_eq!(
             commands.bytes(),
-            b"*3\r\n$3\r\nSET\r\n$23\r\na\r\n*1\r\n$8\r\nFLUSHALL\r\n\r\n$0\r\n\r\n"
+            b"*3\r\n$3\r\nSET\r\n$21\r\na\r\n*1\r\n$8\r\nFLUSHALL\r\n\r\n$0\r\n\r\n"
         );
         assert_eq!(format!("{commands:?}"), "1 commands");
     }
