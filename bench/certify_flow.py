@@ -14,6 +14,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -49,13 +50,33 @@ def boards(name, cluster):
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     if cluster:
-        return [Board(folder / str(number), cluster, "flow", name) for number in range(SERVERS)]
+        return [Board(folder / str(number), cluster, "flow", name.replace(" ", "-")) for number in range(SERVERS)]
     return [Board(folder / "board")] * SERVERS
 
 
-def rss_mb(server):
-    status = Path(f"/proc/{server.process.pid}/status").read_text()
-    return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1]) / 1024
+class Memory:
+    """What a server has of memory, without the pages of its program's file, which are the system's to take; looked at once a second."""
+
+    def __init__(self, server):
+        self.path, self.seen, self.stops = Path(f"/proc/{server.process.pid}/status"), [], threading.Event()
+        self.look()
+        self.thread = threading.Thread(target=self.watch, daemon=True)
+        self.thread.start()
+
+    def look(self):
+        line = next(line for line in self.path.read_text().splitlines() if line.startswith("RssAnon"))
+        self.seen.append(int(line.split()[1]) / 1024)
+
+    def watch(self):
+        while not self.stops.wait(1):
+            self.look()
+
+    def end(self):
+        """At the start, in the second quarter of the time, and in the last."""
+        self.stops.set()
+        self.thread.join()
+        quarter = max(1, len(self.seen) // 4)
+        return self.seen[0], max(self.seen[quarter:2 * quarter] or self.seen), max(self.seen[-quarter:])
 
 
 def told(table, name, crowd, began):
@@ -70,14 +91,14 @@ def crowd_of(table, store, cluster):
     name = f"{store}, {AGENTS} agents"
     crowd, began = Crowd(boards(f"{store}-crowd", cluster)), time.monotonic()
     try:
-        before = [rss_mb(server) for server in crowd.servers]
+        memory = [Memory(server) for server in crowd.servers]
         crowd.play(AGENTS, options.minutes * 60)
-        after = [rss_mb(server) for server in crowd.servers]
+        seen = [one.end() for one in memory]
     finally:
         crowd.end()
     told(table, name, crowd, began)
-    table.add(f"{name}: memory", max(before) < IDLE_MB and max(after) < IDLE_MB + GROWN_MB,
-              f"{max(before):.0f} MB before, {max(after):.0f} MB after")
+    table.add(f"{name}: memory", all(idle < IDLE_MB and late < early + GROWN_MB for idle, early, late in seen),
+              "; ".join(f"{idle:.0f} MB idle, {early:.0f}, then {late:.0f}" for idle, early, late in seen))
 
 
 def kills(table, store, cluster):

@@ -12,6 +12,8 @@ from gateway import until
 
 # Runs that are begun before each kill.
 RUNS = 3
+# What the scripted model counts for each answer.
+TOKENS = 15
 # How long a provider's connection may stay once a run was cancelled, in milliseconds; what is looked every 10 ms adds to it.
 CLOSES_MS = 100
 FINAL = ("run.completed", "run.failed", "run.cancelled")
@@ -46,10 +48,9 @@ def play(house, kills, seed):
         house.gateway.start()
     holds = dict.fromkeys(["every run ends", "no call with effects is made twice", "no acknowledged call is lost", "no event is lost",
                            "events are numbered", "usage adds up", "records add up"], True)
-    done, money, shown = house.done, 0, []
+    done, used = house.done, {}
     for name, run in runs:
         state = house.ended(run)
-        shown.append(state)
         holds["every run ends"] &= state["state"] == "completed"
         events = house.events(run)
         holds["no event is lost"] &= events[:len(seen[run])] == seen[run]
@@ -58,30 +59,35 @@ def play(house, kills, seed):
         calls = [event for event in events if event["type"] == "tool.result"]
         usage = state["usage"]
         holds["usage adds up"] &= usage["steps"] == len(messages) and usage["tool_calls"] == len(calls) and \
-            usage["input_tokens"] == sum(event["usage"]["input_tokens"] for event in messages)
-        money += usage["money_nanos"]
+            usage["input_tokens"] == sum(event["usage"]["input"] for event in messages)
+        used[run] = usage["input_tokens"] + usage["output_tokens"]
         made = [line for line in done() if line.startswith((f"add {name}-", f"begun wait {name}-"))]
         holds["no call with effects is made twice"] &= len(made) == len(set(made))
         good = {event["content"] for event in calls if not event["is_error"]}
         told = {f"{tool} did {text}" for tool, text in (line.split(" ", 1) for line in done() if not line.startswith(("begun", "cancelled")))}
         holds["no acknowledged call is lost"] &= good <= told
-    # What the log says was spent is what runs say, and what was asked of a model whose answer nobody heard.
+    # The log counts what runs count, and what was asked of a model whose answer nobody heard.
     records = house.gateway.records()
-    mine = {run for _, run in runs}
-    spent = sum(record.get("money_nanos") or 0 for record in records if record.get("run") in mine)
-    holds["records add up"] &= not spent or spent >= money
+    asked = {record["call"]: record["run"] for record in records
+             if record.get("run") in used and record.get("action") == "llm:chat" and record["decision"] == "pass"}
+    ended = {record["call"]: record.get("usage") for record in records if record.get("kind") == "outcome" and record["call"] in asked}
+    for run, tokens in used.items():
+        calls = [call for call, of in asked.items() if of == run]
+        counted = sum(sum(ended[call].values()) for call in calls if ended.get(call))
+        uncounted = sum(not ended.get(call) for call in calls)
+        holds["records add up"] &= counted <= len(calls) * TOKENS and tokens <= counted + uncounted * TOKENS and tokens == TOKENS * 5
     house.gateway.verify()
     return holds
 
 
-def cancel_everywhere(house):
-    """Cancels a run behind its first event, another one behind its second, and so on; gives what holds, and the longest wait."""
+def cancel_everywhere(house, step=1):
+    """Cancels a run behind its first event, another one behind its second or so many later, and so on; gives what holds."""
     holds = dict.fromkeys(["it is cancelled", "nothing follows", "the provider's connection closes in time", "the tool is told",
                            "nothing begins afterwards"], True)
     gone = lambda: sum("gone" in one for one in house.model.seen())  # noqa: E731
-    point, longest = 0, 0.0
+    point, points, longest = 1 - step, 0, 0.0
     while True:
-        point += 1
+        point += step
         name = f"cancel-{point}-{random.getrandbits(32):x}"
         run = house.start(json.loads(json.dumps(SCRIPT).replace("NAME", name)))
         listener, last = house.listen(run), None
@@ -92,6 +98,7 @@ def cancel_everywhere(house):
         if last in FINAL:
             listener.close()
             break
+        points += 1
         before = gone()
         began = time.monotonic()
         answer = house.ask("DELETE", f"/v1/runs/{run}").json()
@@ -106,14 +113,14 @@ def cancel_everywhere(house):
             took = (time.monotonic() - began) * 1000
             longest = max(longest, took)
             holds["the provider's connection closes in time"] &= took < CLOSES_MS + SLACK_MS
-        if asked == "tool.call" and events[-2]["tool"] == "wait":
+        if asked == "tool.call" and events[-2]["call"]["tool"] == "wait":
             until(lambda: f"cancelled wait {name}" in house.done() or f"wait {name}" in house.done(), "the tool is told", 5)
             holds["the tool is told"] &= f"cancelled wait {name}" in house.done()
         time.sleep(0.05)
         later = [line for line in house.done() if name in line and line not in lines and not line.startswith("cancelled")]
         holds["nothing begins afterwards"] &= not later
         holds["nothing follows"] &= house.events(run) == events and events[-1]["type"] in FINAL
-    house.cancelled = {"points": point - 1, "longest_ms": longest}
+    house.cancelled = {"points": points, "longest_ms": longest}
     return holds
 
 

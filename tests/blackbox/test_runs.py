@@ -348,6 +348,10 @@ def test_one_key_is_one_run(house):
     assert (again.status, again.refusal()[0]) == (422, "run.key_reused")
     other = house.start(turns, who="other", fields=fields)
     assert other != first
+    # No scan looks at a key: nothing of it is kept.
+    run = house.start(turns, fields={"idempotency_key": SECRET})
+    assert house.start(turns, fields={"idempotency_key": SECRET}) == run
+    assert SECRET not in (house.gateway.state / "runs" / f"{run}.run").read_text()
 
 
 def test_lists_and_pages(house):
@@ -358,7 +362,11 @@ def test_lists_and_pages(house):
     assert [run["id"] for run in page["data"]] == runs[:0:-1] and page["has_more"]
     rest = house.ask("GET", f"/v1/runs?agent=talker&limit=1&before={page['data'][-1]['id']}").json()
     assert rest["data"][0]["id"] == runs[0]
-    assert house.ask("GET", "/v1/runs?state=odd").refusal()[0] == "run.invalid"
+    for query in ("state=odd", "limit=0", "zzz=1", "zzz", "before=none"):
+        assert house.ask("GET", f"/v1/runs?{query}").refusal()[0] == "run.invalid", query
+    other = house.start([{"say": "one"}], who="other", agent="talker")
+    assert house.ask("GET", f"/v1/runs?before={other}").refusal()[0] == "run.invalid", "a run of another agent"
+    assert house.ask("GET", f"/v1/runs/{runs[0]}/events?afer=1").refusal()[0] == "run.invalid"
     assert house.ask("GET", f"/v1/runs/{runs[0]}/events?after=999").refusal()[0] == "run.event_unknown"
     first = house.ask("GET", f"/v1/runs/{runs[0]}/events?after=1&limit=1").json()
     assert first["has_more"] and first["data"][0]["id"] == 2 and first["state"] == "completed"
@@ -517,7 +525,7 @@ def test_kills_at_random_points(tmp_path):
 
 def test_a_cancel_at_every_point(house):
     """Behind each event of a script: the model's connection closes at once, the tool is told, and nothing follows."""
-    holds = runs_killed.cancel_everywhere(house)
+    holds = runs_killed.cancel_everywhere(house, 4)
     assert all(holds.values()), holds
 
 

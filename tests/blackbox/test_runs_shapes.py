@@ -105,6 +105,7 @@ def test_a_chat_answers_with_the_last_word(house):
     ({"message": "x"}, 400, "run.invalid"),  # There are several agents, and none is named default.
     ({"message": "x", "agent_id": "nobody"}, 404, "run.agent_unknown"),
     ({"message": 1, "agent_id": "talker"}, 400, "run.invalid"),
+    ({"message": "", "agent_id": "talker"}, 400, "run.invalid"),
     ({"message": "x", "agent_id": "talker", "model": "other"}, 400, "run.invalid"),
     ({"message": "x", "agent_id": "talker", "context": ["y"]}, 400, "run.invalid"),
     (b"{", 400, "run.invalid"),

@@ -186,7 +186,9 @@ impl Where {
         values.extend(self.values.iter().map(Given::cell));
         for (count, set) in tests {
             if *count <= HASHED_MAX {
-                let NamedSet { column, sql: of, .. } = set;
+                let NamedSet {
+                    column, sql: of, ..
+                } = set;
                 // Not a join, for which it would choose the order; and of a size that it knows.
                 let _ = write!(
                     sql,
@@ -195,7 +197,9 @@ impl Where {
             } else if set.is_hint {
                 continue;
             } else {
-                let NamedSet { column, sql: of, .. } = set;
+                let NamedSet {
+                    column, sql: of, ..
+                } = set;
                 let _ = write!(
                     sql,
                     " AND EXISTS(SELECT * FROM ({of}) named(key) WHERE named.key=o.{column} LIMIT 1 OFFSET 0)"
