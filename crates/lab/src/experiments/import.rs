@@ -134,7 +134,7 @@ impl Import {
                 "leave them out",
             ));
         }
-        if made.origins.is_empty() {
+        if made.origins.is_empty() && made.whole.is_none() {
             return Err(Failure::new(
                 format!("{name}: holds no request that can be sent"),
                 "see what was left out: only http:// and https:// are taken over",
@@ -206,10 +206,13 @@ impl Import {
             .iter()
             .map(|(_, requests)| requests.len())
             .sum();
-        let mut lines = vec![format!(
-            "{requests} kinds of requests to {} origins",
-            made.origins.len()
-        )];
+        let mut lines = Vec::new();
+        if made.whole.is_none() {
+            lines.push(format!(
+                "{requests} kinds of requests to {} origins",
+                made.origins.len()
+            ));
+        }
         if made.secrets > 0 {
             lines.push(format!(
                 "{} credentials were dropped: add yours, such as --bearer env:TOKEN",
@@ -222,7 +225,8 @@ impl Import {
             lines.push(format!("left out: {} more", made.left_out.len() - SAID_MAX));
         }
         // The scenario is what matters; whoever closed standard error does not read along.
-        let _ = output::say(&mut std::io::stderr(), &(lines.join("\n") + "\n"));
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        let _ = output::say(&mut std::io::stderr(), &text);
     }
 }
 

@@ -429,7 +429,7 @@ impl Writer {
     }
 
     /// The body as an expression, and whether it is JSON.
-    #[expect(
+    #[allow(
         clippy::type_complexity,
         reason = "the four ways to say a body, as both places have them"
     )]

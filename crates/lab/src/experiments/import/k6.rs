@@ -37,7 +37,7 @@ pub(super) fn read(
     let (mut scenarios, mut kinds, mut wrong) = (Map::new(), Vec::new(), Vec::new());
     for loaded in &options.loads {
         match requests::read(&script, &loaded.exec, loaded.line)
-            .and_then(|done| scenario(&script, &options, loaded, done, url, &mut made))
+            .and_then(|done| scenario(&options, loaded, done, url, &mut made))
         {
             Ok(keys) => {
                 let requests = keys["requests"].as_array().into_iter().flatten();
@@ -91,7 +91,6 @@ fn said(mut wrong: Vec<Wrong>) -> String {
 
 /// One scenario: its load, and the requests of one iteration as kinds.
 fn scenario(
-    script: &Script,
     options: &Options,
     loaded: &Loaded,
     done: Iteration,
@@ -152,7 +151,6 @@ fn scenario(
             json!({ "user-agent": escaped(&text) }),
         );
     }
-    let _ = script;
     keys.insert("requests".to_owned(), kinds(&done.sent)?.into());
     Ok(keys)
 }

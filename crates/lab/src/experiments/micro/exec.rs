@@ -76,11 +76,11 @@ impl Program {
 
     fn ask(&mut self, question: &Value) -> Result<Value, Failure> {
         let line = format!("{question}\n");
-        let sent = self
+        // One that has ended may have answered before.
+        let _ = self
             .input
             .write_all(line.as_bytes())
             .and_then(|()| self.input.flush());
-        sent.map_err(|e| self.fail(&format!("does not read: {e}")))?;
         let line = match self.lines.recv_timeout(ANSWER_MAX) {
             Ok(line) => line,
             Err(RecvTimeoutError::Timeout) => {
@@ -99,12 +99,10 @@ impl Program {
     }
 
     /// CPU time of its first process, in nanoseconds: of the shell where that starts others, so such a program has to say its own.
-    fn cpu_ns(&self) -> f64 {
+    fn cpu_ns(&self) -> Option<f64> {
         let threads = process::threads(self.child.id(), 1);
-        threads
-            .iter()
-            .map(|(_, sched)| sched.on_cpu_ns as f64)
-            .sum()
+        let all = threads.iter().map(|(_, sched)| sched.on_cpu_ns as f64);
+        (!threads.is_empty()).then(|| all.sum())
     }
 }
 
@@ -141,8 +139,11 @@ impl Source for Program {
         };
         // What it says of itself is believed, but for the time on the wall, which cannot be longer than ours.
         let told_wall = told("wall_ns").unwrap_or(wall_ns).min(wall_ns);
-        let read = self.cpu_ns() - cpu;
-        match told("cpu_ns").or((read > 0.0).then_some(read)) {
+        let read = self
+            .cpu_ns()
+            .zip(cpu)
+            .map(|(after, before)| (after - before).max(0.0));
+        match told("cpu_ns").or(read) {
             Some(cpu_ns) => Ok(Took {
                 times: times * cell.threads as u64,
                 cpu_ns,

@@ -438,7 +438,7 @@ impl<'t> Walk<'_, 't> {
                 self.check(answer, *arguments.get(1)?);
                 answer
             }
-            ("", name) => self.own(node, name, arguments),
+            ("", name) => self.own(name, arguments),
             _ => {
                 for argument in arguments {
                     self.expression(*argument);
@@ -449,7 +449,7 @@ impl<'t> Walk<'_, 't> {
     }
 
     /// A function of the script itself, read where it is called.
-    fn own(&mut self, node: Node<'t>, name: &str, arguments: &[Node<'t>]) -> Option<usize> {
+    fn own(&mut self, name: &str, arguments: &[Node<'t>]) -> Option<usize> {
         let code = self
             .script
             .top(name)
@@ -471,7 +471,6 @@ impl<'t> Walk<'_, 't> {
         let given: Vec<Bound> = given.collect();
         let before = self.found.sent.len();
         self.function(code?, &given);
-        let _ = node;
         (self.found.sent.len() == before + 1).then_some(before)
     }
 
