@@ -25,10 +25,22 @@ impl Drop for Server {
 
 /// A Redis of the test's own, and where it is.
 fn server(more: &[&str]) -> (Server, CacheUrl) {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = port.local_addr().unwrap().port();
+    // The listener is gone before the store takes its port.
+    let port = {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.local_addr().unwrap().port()
+    };
     let port_text = port.to_string();
-    let base = ["--port", &port_text, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"];
+    let base = [
+        "--port",
+        &port_text,
+        "--bind",
+        "127.0.0.1",
+        "--save",
+        "",
+        "--appendonly",
+        "no",
+    ];
     let child = Command::new("redis-server")
         .args(base)
         .args(more)
@@ -37,7 +49,10 @@ fn server(more: &[&str]) -> (Server, CacheUrl) {
         .expect("redis-server is installed: make setup");
     let began = Instant::now();
     while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-        assert!(began.elapsed() < Duration::from_secs(20), "it does not listen");
+        assert!(
+            began.elapsed() < Duration::from_secs(20),
+            "it does not listen"
+        );
         std::thread::sleep(Duration::from_millis(5));
     }
     let url = CacheUrl::parse(&format!("redis://127.0.0.1:{port}")).unwrap();
@@ -100,7 +115,10 @@ fn one_of_two_instances_gets_each_of_ten_thousand_claims() {
                 scope.spawn(move || {
                     runtime().block_on(async {
                         let cache = instance(url);
-                        cache.ask(CacheCommands::new().with(&[b"PING"])).await.unwrap();
+                        cache
+                            .ask(CacheCommands::new().with(&[b"PING"]))
+                            .await
+                            .unwrap();
                         assert_eq!(cache.state().problem, None);
                         barrier.wait();
                         claim_all(&cache).await
