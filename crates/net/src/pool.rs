@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use crate::dial::{DialTarget, Resolver, ShelfKey, Targets, dial};
 use crate::h1::{ClientConnection, ConnectionSettings, Stream, Thread};
 use crate::send::SendError;
-use links::Links;
+use links::Http2Links;
 use shelves::{Idle, Shelves};
 
 /// How often connections that grew old are looked for while there are any, in milliseconds.
@@ -44,7 +44,7 @@ struct Pool {
     /// The same, where whoever waits bounds the wait.
     patient: Rc<ConnectionSettings>,
     shelves: RefCell<Shelves>,
-    links: Links,
+    links: Http2Links,
     sweeping: Cell<bool>,
 }
 
@@ -74,7 +74,7 @@ impl<P: Permit> Upstreams<P> {
         };
         let pool = Rc::new(Pool {
             thread,
-            links: Links::new(&bounds),
+            links: Http2Links::new(&bounds),
             bounds: Rc::new(bounds),
             patient: Rc::new(patient),
             shelves: RefCell::default(),
@@ -171,12 +171,13 @@ impl<P: Permit> Upstreams<P> {
         permit: &P,
         deadline: Instant,
     ) -> Result<Lease, SendError> {
-        let dialled = dial(target, permit, &self.resolver, deadline);
+        let (resolver, links) = (&*self.resolver, &self.pool.links);
         let (stream, address) = match target.endpoint.http2 {
-            false => dialled.await?,
+            false => dial(target, permit, resolver, deadline).await?,
             true => {
-                let links = &self.pool.links;
-                links.open(target, permit, dialled, deadline).await?
+                let dialled = dial(target, permit, resolver, deadline);
+                // Its state is no burden to calls that speak HTTP/1.1.
+                Box::pin(links.open(target, permit, dialled, deadline)).await?
             }
         };
         let Pool { thread, bounds, .. } = &*self.pool;

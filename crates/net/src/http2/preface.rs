@@ -35,8 +35,8 @@ pub(crate) async fn speaks_http2(
     poll_fn(|context| {
         let mut wait_ms = bounds.head_ms;
         match poll_seen(stream, context) {
-            Poll::Ready(Seen::Part) => wait_ms = MORE_MS,
-            Poll::Ready(seen) => return Poll::Ready(Some(seen == Seen::Http2)),
+            Poll::Ready(FirstBytes::Part) => wait_ms = MORE_MS,
+            Poll::Ready(seen) => return Poll::Ready(Some(seen == FirstBytes::Http2)),
             Poll::Pending => {}
         }
         if thread.is_draining() {
@@ -58,7 +58,7 @@ pub(crate) async fn speaks_http2(
 
 /// What was said first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Seen {
+enum FirstBytes {
     Http2,
     /// What may become the preface.
     Part,
@@ -66,12 +66,12 @@ enum Seen {
     Other,
 }
 
-fn seen(bytes: &[u8]) -> Seen {
+fn seen(bytes: &[u8]) -> FirstBytes {
     match bytes {
-        [] => Seen::Other,
-        _ if bytes == BEGINNING => Seen::Http2,
-        _ if BEGINNING.starts_with(bytes) => Seen::Part,
-        _ => Seen::Other,
+        [] => FirstBytes::Other,
+        _ if bytes == BEGINNING => FirstBytes::Http2,
+        _ if BEGINNING.starts_with(bytes) => FirstBytes::Part,
+        _ => FirstBytes::Other,
     }
 }
 
@@ -79,12 +79,12 @@ fn seen(bytes: &[u8]) -> Seen {
 fn here(stream: &Stream) -> Option<bool> {
     let mut context = Context::from_waker(std::task::Waker::noop());
     match poll_seen(stream, &mut context) {
-        Poll::Ready(Seen::Part) | Poll::Pending => None,
-        Poll::Ready(seen) => Some(seen == Seen::Http2),
+        Poll::Ready(FirstBytes::Part) | Poll::Pending => None,
+        Poll::Ready(seen) => Some(seen == FirstBytes::Http2),
     }
 }
 
-fn poll_seen(stream: &Stream, context: &mut Context<'_>) -> Poll<Seen> {
+fn poll_seen(stream: &Stream, context: &mut Context<'_>) -> Poll<FirstBytes> {
     let mut bytes = [0; BEGINNING.len()];
     let came = match stream {
         Stream::Tcp(stream) => {
@@ -107,7 +107,7 @@ fn poll_seen(stream: &Stream, context: &mut Context<'_>) -> Poll<Seen> {
             }
         },
         // These say by other means what they speak.
-        _ => return Poll::Ready(Seen::Other),
+        _ => return Poll::Ready(FirstBytes::Other),
     };
     came.map(|came| seen(&bytes[..came.unwrap_or(0)]))
 }
@@ -119,15 +119,15 @@ mod tests {
     #[test]
     fn a_preface_is_known_by_its_method() {
         for (bytes, is) in [
-            (&b""[..], Seen::Other),
-            (b"P", Seen::Part),
-            (b"PRI", Seen::Part),
-            (b"PRI ", Seen::Http2),
-            (b"PR", Seen::Part),
-            (b"PO", Seen::Other),
-            (b"POST", Seen::Other),
-            (b"GET ", Seen::Other),
-            (b"\x16\x03\x01\x02", Seen::Other),
+            (&b""[..], FirstBytes::Other),
+            (b"P", FirstBytes::Part),
+            (b"PRI", FirstBytes::Part),
+            (b"PRI ", FirstBytes::Http2),
+            (b"PR", FirstBytes::Part),
+            (b"PO", FirstBytes::Other),
+            (b"POST", FirstBytes::Other),
+            (b"GET ", FirstBytes::Other),
+            (b"\x16\x03\x01\x02", FirstBytes::Other),
         ] {
             assert_eq!(seen(bytes), is, "{bytes:?}");
         }

@@ -20,7 +20,7 @@ use crate::http2::{Http2Link, LinkSetting};
 use crate::send::SendError;
 
 /// All of them.
-pub(super) struct Links {
+pub(super) struct Http2Links {
     setting: Rc<LinkSetting>,
     places: RefCell<HashMap<ShelfKey, Rc<LinkPlace>>>,
 }
@@ -35,9 +35,9 @@ struct LinkPlace {
     links: RefCell<Vec<(Weak<Http2Link>, IpAddr)>>,
 }
 
-impl Links {
-    pub(super) fn new(bounds: &ConnectionSettings) -> Links {
-        Links {
+impl Http2Links {
+    pub(super) fn new(bounds: &ConnectionSettings) -> Http2Links {
+        Http2Links {
             setting: LinkSetting::new(bounds),
             places: RefCell::default(),
         }
