@@ -85,6 +85,15 @@ def test_databases_of_others_and_of_other_versions_are_refused(tmp_path, cluster
     assert "another program" in refusal(tmp_path / "g", "--postgres", url)
 
 
+def test_servers_that_begin_at_once_make_the_tables_once(tmp_path, cluster):
+    """An empty database to which many come at the same moment: none takes what another one makes for another program's."""
+    for number in range(3):
+        cluster.database(f"new{number}")
+        with ThreadPoolExecutor(6) as pool:
+            boards = [Board(tmp_path / f"{number}-{one}", cluster, f"new{number}", f"t{one}") for one in range(6)]
+            list(pool.map(lambda board: flow(board, "add", "one", "--project", "P"), boards))
+
+
 def test_a_server_that_serves_is_told_of_a_newer_version(tmp_path, cluster):
     cluster.database("changing")
     board = Board(tmp_path / "flow", cluster, "changing")

@@ -106,16 +106,19 @@ fn standing(session: &Session, database: &Database) -> Result<Standing, Problem>
             ),
         ));
     }
-    let ours = format!(
-        "SELECT count(*) FROM pg_catalog.pg_class c WHERE c.oid = pg_catalog.to_regclass('{SCHEMA}.about')"
+    // Both counts of one state: another server may be making the tables at this moment.
+    let tables = format!(
+        "SELECT count(*) FILTER (WHERE n.nspname = '{SCHEMA}' AND c.relname = 'about'), count(*) \
+         FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+         WHERE c.relkind IN ('r', 'p') AND n.nspname <> 'information_schema' AND n.nspname NOT LIKE 'pg\\_%'"
     );
-    if number(session, &ours)? == 0 {
-        let tables = "SELECT count(*) FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
-             WHERE c.relkind IN ('r', 'p') AND n.nspname <> 'information_schema' AND n.nspname NOT LIKE 'pg\\_%'";
-        return match number(session, tables)? {
-            0 => Ok(Standing::Empty),
-            _ => Err(other(database)),
-        };
+    let rows = session.rows(&tables, &[]).map_err(failed)?;
+    let row = rows.first().ok_or_else(|| other(database))?;
+    let count = |at: usize| row.try_get::<_, i64>(at).map_err(super::unread);
+    match (count(0)?, count(1)?) {
+        (0, 0) => return Ok(Standing::Empty),
+        (0, _) => return Err(other(database)),
+        _ => {}
     }
     let about = format!("SELECT application, version FROM {SCHEMA}.about");
     let rows = session.rows(&about, &[]).map_err(failed)?;
