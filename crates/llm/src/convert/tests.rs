@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::stream::StreamConversion;
 use super::talk::{Said, Speaker, Stop, Talk, TalkBlock, TalkTool, ToolChoice, ToolUse, Turn};
 use super::*;
+use crate::stream::events::Splitter;
 
 const ALL: [Dialect; 4] = [
     Dialect::Chat,
@@ -744,4 +745,60 @@ fn stops_are_said_in_each_dialects_words() {
     assert_eq!(chat::stop(Some("stop"), true), Stop::Calls);
     assert_eq!(gemini::stop(Some("STOP"), true), Stop::Calls);
     assert_eq!(messages::stop(Some("brand_new"), None), Stop::End);
+}
+
+/// What a client is told of a stream that comes in these pieces, and whether the answer is whole.
+fn told<'p>(conversion: Conversion, pieces: impl Iterator<Item = &'p [u8]>) -> (String, bool) {
+    let mut splitter = Splitter::new(1 << 20);
+    let mut stream = StreamConversion::new(conversion, "m");
+    let mut out = Vec::new();
+    for piece in pieces {
+        splitter.push(piece).unwrap();
+        while let Some(event) = splitter.next() {
+            stream.events(&event, &mut out);
+        }
+    }
+    stream.end(&mut out);
+    (String::from_utf8(out).unwrap(), stream.is_ended())
+}
+
+#[test]
+fn a_stream_says_the_same_wherever_it_is_cut_and_is_whole_only_to_its_end() {
+    for (provider, client) in PROVIDERS
+        .iter()
+        .flat_map(|of| ALL.map(|client| (*of, client)))
+    {
+        let conversion = Conversion { client, provider };
+        let last = match client {
+            Dialect::Chat => "[DONE]",
+            Dialect::Messages => "message_stop",
+            Dialect::Gemini => "finishReason",
+            Dialect::Responses => "response.completed",
+        };
+        for given in [
+            in_dialect(provider),
+            in_dialect(provider).replace('\n', "\r\n"),
+        ] {
+            let given = given.as_bytes();
+            let (whole, is_whole) = told(conversion, std::iter::once(given));
+            assert!(
+                is_whole && whole.contains(last),
+                "{provider:?} to {client:?}"
+            );
+            for at in 0..given.len() {
+                let (one, other) = given.split_at(at);
+                assert_eq!(
+                    told(conversion, [one, other].into_iter()).0,
+                    whole,
+                    "cut at {at}"
+                );
+                // Where the provider breaks off, nobody is told that this was all.
+                let (begun, is_ended) = told(conversion, std::iter::once(one));
+                if !is_ended {
+                    let is_begin = whole.starts_with(&begun) && !begun.contains(last);
+                    assert!(is_begin, "{provider:?} to {client:?}, at {at}: {begun}");
+                }
+            }
+        }
+    }
 }

@@ -53,7 +53,7 @@ pub(super) struct Usage {
     /// Only this agent
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
-    /// Only calls of this tag, as agents name them in metadata.tags or in the field x-litellm-tags
+    /// Only calls of this tag, as agents name them (metadata.tags, x-litellm-tags)
     #[arg(long, value_name = "TAG")]
     tag: Option<String>,
     /// Print comma-separated values
