@@ -276,7 +276,7 @@ fn thresholds(options: &Options, known: &Known, left_out: &mut Vec<String>) -> M
                 kept.insert(metric.clone(), expressions.clone());
             }
             Err(why) => left_out.push(format!(
-                "line {line}: a threshold: {}",
+                "line {line}: the threshold on {}",
                 script::short(&why.join(", "))
             )),
         }

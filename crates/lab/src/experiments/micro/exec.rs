@@ -18,8 +18,6 @@ use crate::watch::process;
 const LINE_BYTES_MAX: u64 = 1 << 20;
 /// Longest that an answer may take.
 const ANSWER_MAX: Duration = Duration::from_secs(120);
-/// Most processes of a program whose CPU time is read.
-const PROCESSES_MAX: usize = 64;
 /// Longest name of an operation, in characters.
 const NAME_MAX: usize = 100;
 
@@ -100,24 +98,11 @@ impl Program {
         }
     }
 
-    /// CPU time of its processes that run, in nanoseconds: the shell that started it and what that started.
+    /// CPU time of its first process, in nanoseconds: of the shell where that starts others, so such a program has to say its own.
     fn cpu_ns(&self) -> Option<f64> {
-        let (mut pids, mut at, mut all, mut is_read) = (vec![self.child.id()], 0, 0.0, false);
-        while let Some(pid) = pids.get(at).copied() {
-            at += 1;
-            for (_, sched) in process::threads(pid, 1) {
-                all += sched.on_cpu_ns as f64;
-                is_read = true;
-            }
-            let children = format!("/proc/{pid}/task/{pid}/children");
-            let children = std::fs::read_to_string(children).unwrap_or_default();
-            let children = children
-                .split_whitespace()
-                .filter_map(|pid| pid.parse().ok());
-            let room = PROCESSES_MAX.saturating_sub(pids.len());
-            pids.extend(children.take(room));
-        }
-        is_read.then_some(all)
+        let threads = process::threads(self.child.id(), 1);
+        let all = threads.iter().map(|(_, sched)| sched.on_cpu_ns as f64);
+        (!threads.is_empty()).then(|| all.sum())
     }
 }
 
