@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from gateway import WEIR, Gateway, Session, child_server, until
+from gateway import WEIR, Session, child_server, until
 from identity import Key, sha256
 from postgres import Cluster
 from replicas import OWNER, USER, Replica, Store
@@ -373,30 +373,3 @@ def test_days_go_as_a_whole_and_the_rest_is_proved(origin, tmp_path, store):
     assert f"dropped with their days: {size}" in told and "is whole" in told
     store.sql("UPDATE weir.dropped SET edge = sha256('x') || substr(edge, 33)")
     assert ": forked:" in a.weir("store", "verify", check=False).stderr
-
-
-def test_a_replicated_judgement_is_in_the_store_before_its_call_passes(origin, tmp_path):
-    server = Cluster()
-    try:
-        store = Store(server)
-        a, _ = pair(origin, tmp_path, store, durability="replicated")
-        with a:
-            for _ in range(5):
-                answer = a.call()
-                assert b'"result"' in answer.body
-                # Nothing is waited for: it is there.
-                assert store.number(f"SELECT count(*) FROM weir.records WHERE kind = 'judgement' AND call = '{answer.headers['weir-call']}'") == 1
-            server.stop()
-            assert a.call().refusal()[0] == "store.away"
-            server.start()
-            until(lambda: b'"result"' in a.call().body, "calls go on")
-            until(a.caught_up, "all is in the store")
-        assert "is whole" in a.weir("audit", "verify", "--store").stdout
-        # What was refused is closed as cut.
-        unclosed = store.sql("SELECT call FROM weir.records WHERE kind = 'judgement' AND decision = 'pass' EXCEPT "
-                             "SELECT call FROM weir.records WHERE kind IN ('outcome', 'lost')").split()
-        assert not unclosed
-    finally:
-        server.remove()
-    alone = Gateway(tmp_path / "alone", {"web": {"url": origin.url}}, durability="replicated")
-    assert "needs a store" in alone.weir("config", "check", check=False).stderr

@@ -106,10 +106,7 @@ impl Case<'_> {
             Ok(Err(error)) => error,
             Err(_closed) => RecordError::Failed("the log is closed".into()),
         };
-        // What stands in the log as passed ends there as cut, when this is dropped.
-        if error != RecordError::Unconfirmed {
-            passed.void();
-        }
+        passed.void();
         Err(gate.unrecorded(&self.call, &error))
     }
 }
@@ -124,10 +121,6 @@ impl Gate {
             }
             RecordError::Away => {
                 let public = "the store that the replicas share is away";
-                Refusal::new(refusal::STORE_AWAY, public).with_retry_ms(STORE_RETRY_MS)
-            }
-            RecordError::Unconfirmed => {
-                let public = "the store that the replicas share did not confirm the record";
                 Refusal::new(refusal::STORE_AWAY, public).with_retry_ms(STORE_RETRY_MS)
             }
             RecordError::Behind => {

@@ -251,8 +251,6 @@ pub enum RecordError {
     Away,
     /// Records do not reach that store for longer than that is allowed.
     Behind,
-    /// The record is in the log, and the store did not confirm it.
-    Unconfirmed,
 }
 
 impl fmt::Display for RecordError {
@@ -262,7 +260,6 @@ impl fmt::Display for RecordError {
             RecordError::Busy => out.write_str("too many records wait to be written"),
             RecordError::Failed(why) => out.write_str(why),
             RecordError::Away => out.write_str("the store is away"),
-            RecordError::Unconfirmed => out.write_str("the store did not confirm the record"),
             RecordError::Behind => out.write_str("records do not reach the store"),
         }
     }

@@ -50,8 +50,6 @@ pub enum Durability {
     /// Once the operating system has it: survives a crash of the process. The disk follows within
     /// seconds, before each checkpoint.
     Os,
-    /// Once it is on the disk, and in the store that replicas share: survives a disk that dies with its machine.
-    Replicated,
 }
 
 impl Durability {
@@ -60,7 +58,6 @@ impl Durability {
         match self {
             Durability::Fsync => "fsync",
             Durability::Os => "os",
-            Durability::Replicated => "replicated",
         }
     }
 }
@@ -206,11 +203,6 @@ impl LogStats {
 
     fn set_synced(&self, entries: u64) {
         self.synced.store(entries, Ordering::Release);
-        self.wake();
-    }
-
-    /// Wakes who ships.
-    fn wake(&self) {
         if let Some(thread) = self.waker.get() {
             thread.unpark();
         }
@@ -399,16 +391,6 @@ impl Log {
         }
         lock(&self.snapshots).insert(of, digest);
         digest
-    }
-
-    /// Answers whoever waits for one of the first `entries` to be in the store.
-    pub(crate) fn replicated(&self, entries: u64) {
-        self.queue.replicated(entries);
-    }
-
-    /// Tells whoever waits for the store that it did not confirm.
-    pub(crate) fn unreplicated(&self) {
-        self.queue.unreplicated();
     }
 
     /// Entries that are in the log.

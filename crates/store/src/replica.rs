@@ -1,8 +1,8 @@
 //! What several gateways share in PostgreSQL, so that they are one: the directory, the keys and the authority that came from one
 //! of them, and the logs of all.
 //!
-//! Each replica serves from memory and appends to its own log on its own disk; no call waits for the database unless
-//! `log.durability: replicated` asks for it. A thread ships what is synced ([`ship`]), another keeps the snapshot of the directory fresh
+//! Each replica serves from memory and appends to its own log on its own disk; no call waits for the database.
+//! A thread ships what is synced ([`ship`]), another keeps the snapshot of the directory fresh
 //! and writes its changes ([`directory`]). The role that a gateway connects as may add records and checkpoints, and neither change nor
 //! remove them: tables belong to another role, by which `weir store migrate` makes them. All refusals at the start are in [`start`].
 

@@ -35,8 +35,7 @@ type Bytes = Count<{ 1 << 20 }, { 1 << 50 }>;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Log {
-    /// When a record counts as kept: once the disk says so, once the operating system has it, or (replicated) once the store has
-    /// it too.
+    /// When a record counts as kept: once the disk says so, or once the operating system has it.
     #[schemars(example = &"fsync")]
     pub durability: Durability,
     /// Bytes on disk after which calls are refused rather than unrecorded.

@@ -177,7 +177,6 @@ fn log_word(trouble: Option<&RecordError>) -> &'static str {
         Some(RecordError::Busy) => "busy",
         Some(RecordError::Failed(_)) => "failed",
         Some(RecordError::Away) => "works, and the store is away",
-        Some(RecordError::Unconfirmed) => "works, and the store does not confirm",
         Some(RecordError::Behind) => "works, and does not reach the store",
     }
 }

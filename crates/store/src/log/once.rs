@@ -289,7 +289,7 @@ impl LogEnd {
         // The first record of this way is signed, so that the next process has where to go on.
         match settings.durability {
             Durability::Os if self.has_resume => Ok(()),
-            Durability::Os | Durability::Fsync | Durability::Replicated => self.sign(),
+            Durability::Os | Durability::Fsync => self.sign(),
         }
     }
 

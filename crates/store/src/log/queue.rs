@@ -3,7 +3,6 @@
 //! Judgements are bounded in number and refused over it. Outcomes are not: each follows a judgement that
 //! passed, so there are at most as many as calls in flight.
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -69,8 +68,6 @@ struct State {
 pub(super) struct Queue {
     state: Mutex<State>,
     wake: Condvar,
-    /// Judgements on the disk that wait for the store, in order.
-    held: Mutex<VecDeque<(u64, Answer)>>,
     /// Bytes of the log that judgements may fill.
     bytes_max: u64,
     stats: Arc<LogStats>,
@@ -90,7 +87,6 @@ impl Queue {
         Queue {
             state: Mutex::new(state),
             wake: Condvar::new(),
-            held: Mutex::default(),
             bytes_max,
             stats,
         }
@@ -222,38 +218,6 @@ impl Queue {
         state.judgements = 0;
         std::mem::swap(&mut state.items, into);
         !(state.closed && into.is_empty())
-    }
-
-    fn held(&self) -> MutexGuard<'_, VecDeque<(u64, Answer)>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Has a judgement wait for the store. Where too many do, it is refused.
-    pub(super) fn hold(&self, index: u64, answer: Answer) {
-        let mut held = self.held();
-        if held.len() >= RECORDS_WAITING_MAX {
-            drop(held);
-            let _ = answer.send(Err(RecordError::Unconfirmed));
-            return;
-        }
-        held.push_back((index, answer));
-    }
-
-    /// Answers those that are among the first `entries`.
-    pub(super) fn replicated(&self, entries: u64) {
-        let mut held = self.held();
-        while held.front().is_some_and(|(index, _)| *index < entries) {
-            if let Some((index, answer)) = held.pop_front() {
-                let _ = answer.send(Ok(index));
-            }
-        }
-    }
-
-    /// Refuses all of them.
-    pub(super) fn unreplicated(&self) {
-        for (_, answer) in self.held().drain(..) {
-            let _ = answer.send(Err(RecordError::Unconfirmed));
-        }
     }
 
     /// Whether the writer waits for anything.

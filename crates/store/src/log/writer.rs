@@ -181,7 +181,7 @@ impl Writer {
                 self.answers
                     .extend(item.answer.map(|answer| (index, answer)));
             }
-            if waited && self.durability != Durability::Os {
+            if waited && self.durability == Durability::Fsync {
                 self.sync()?;
             }
             self.committed(started, settled);
@@ -267,18 +267,9 @@ impl Writer {
         let took = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
         stats.commit_us_last.store(took, Ordering::Relaxed);
         self.queue.settle(settled);
-        let holds = self.durability == Durability::Replicated && !self.answers.is_empty();
         for (index, answer) in self.answers.drain(..) {
-            if self.durability == Durability::Replicated {
-                self.queue.hold(index, answer);
-                continue;
-            }
             // Whoever asked may have gone away; the record stays.
             let _ = answer.send(Ok(index));
-        }
-        if holds {
-            // They were not held yet when the sync woke it.
-            self.stats.wake();
         }
     }
 
@@ -347,7 +338,7 @@ impl Writer {
         self.log.unsigned = Unsigned::default();
         self.checkpoint_due = Instant::now()
             + match self.durability {
-                Durability::Fsync | Durability::Replicated => CHECKPOINT_WAIT_FSYNC,
+                Durability::Fsync => CHECKPOINT_WAIT_FSYNC,
                 Durability::Os => CHECKPOINT_WAIT_OS,
             };
         self.stats.checkpoints.fetch_add(1, Ordering::Relaxed);

@@ -147,13 +147,9 @@ impl Cursor {
                 Ok(true) if !is_over => {}
                 Ok(_) if closing.is_some() => break,
                 Ok(_) => std::thread::park_timeout(IDLE),
-                Err(Wrong::Alarm(alarm)) => {
-                    self.standing.raise(alarm);
-                    return self.refuse_all();
-                }
+                Err(Wrong::Alarm(alarm)) => return self.standing.raise(alarm),
                 Err(Wrong::Failed(why)) => {
                     self.standing.failed(&why);
-                    self.log.unreplicated();
                     tracing::warn!(why, "records do not reach the store; tried again");
                     self.session = None;
                     if is_over {
@@ -167,14 +163,6 @@ impl Cursor {
             let sql = "UPDATE weir.replicas SET ended = true, entries = $2, shipped = $2, seen = clock_timestamp() WHERE name = $1";
             let shipped = SqlValue::Int(Some(signed(self.standing.shipped())));
             let _ = session.execute(sql, &[SqlValue::Text(Some(&self.replica)), shipped]);
-        }
-    }
-
-    /// Nothing is confirmed any more, until the gateway stops.
-    fn refuse_all(&self) {
-        while !self.stop.load(Ordering::Relaxed) {
-            self.log.unreplicated();
-            std::thread::park_timeout(IDLE);
         }
     }
 
@@ -219,7 +207,6 @@ impl Cursor {
         notes(session, at, &self.dir, &self.origin, &self.vkey)?;
         let more = self.log.stats().synced() > at.place.next;
         self.standing.progress(at.place.next, more);
-        self.log.replicated(at.place.next);
         Ok(more)
     }
 

@@ -36,12 +36,6 @@ impl PartialEq for StoreSettings {
 pub(super) fn store(file: &File, check: &mut Check<'_>) -> Option<StoreSettings> {
     let at = Key::of("store");
     let Some(written) = &file.store else {
-        if file.log.durability == ::store::Durability::Replicated {
-            check.say(
-                &Key::of("log").key("durability"),
-                "needs a store for replicated; write store: { postgres: env:DATABASE_URL, … }",
-            );
-        }
         if file.replica.is_some() {
             check.say(&Key::of("replica"), "needs a store that the replicas share; write store: { postgres: env:DATABASE_URL, … }");
         }

@@ -118,7 +118,7 @@ fn shared(
         let public = "the configuration has no runs";
         return Ok(Err(Refusal::new(refusal::NOT_FOUND, public)));
     };
-    let syncs = settings.log.durability != Durability::Os;
+    let syncs = settings.log.durability == Durability::Fsync;
     let files = parts.state.runs(syncs).map_err(|error| error.to_string())?;
     let Some(files) = files else {
         let public = "another process of this state has the runs";
