@@ -258,7 +258,7 @@ struct Line {
 
 fn command(words: &[&str]) -> Result<Exit, Failure> {
     let line = ["lab", "report"].iter().chain(words);
-    Line::try_parse_from(line).unwrap().experiment.run()
+    Line::try_parse_from(line).unwrap().experiment.run(&[])
 }
 
 #[test]

@@ -28,7 +28,7 @@ impl Wal {
             *self = Wal::default();
             return;
         }
-        if self.commits % TRY_EVERY == 0 && !fold(db) && !self.is_told {
+        if self.commits.is_multiple_of(TRY_EVERY) && !fold(db) && !self.is_told {
             self.is_told = true;
             tracing::warn!(
                 bytes,

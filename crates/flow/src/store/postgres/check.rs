@@ -30,7 +30,7 @@ pub(super) fn session(database: &Database, is_news: bool) -> Result<(Session, u6
     let session = open(database, is_news)?;
     refuse_mighty(&session, database)?;
     match standing(&session, database)? {
-        Standing::Empty => bring(&session, database)?,
+        Standing::Empty => bring(&session, database, Policies::OfNewTables)?,
         Standing::Version(version) if version == STEPS.len() => {}
         Standing::Version(version) => {
             return Err(problem(
@@ -54,7 +54,7 @@ pub(super) fn session(database: &Database, is_news: bool) -> Result<(Session, u6
 pub(in crate::store) fn migrate(database: &Database, user: Option<&str>) -> Result<usize, Problem> {
     let session = open(database, true)?;
     standing(&session, database)?;
-    bring(&session, database)?;
+    bring(&session, database, Policies::Again)?;
     if let Some(user) = user {
         grant(&session, user)?;
     }
@@ -176,8 +176,17 @@ fn refuse_open_tables(session: &Session, database: &Database) -> Result<(), Prob
     }
 }
 
+/// Which tables get their policies.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Policies {
+    /// Those that are made now: a table in use is left alone, since a policy waits for all who read it.
+    OfNewTables,
+    /// All: somebody may have taken them away.
+    Again,
+}
+
 /// Makes what is missing, all or nothing; one server at a time.
-fn bring(session: &Session, database: &Database) -> Result<(), Problem> {
+fn bring(session: &Session, database: &Database, which: Policies) -> Result<(), Problem> {
     let begin = format!(
         "BEGIN; SET LOCAL statement_timeout = {MIGRATE_MS_MAX}; SELECT pg_advisory_xact_lock({LOCKS}, 0); \
          CREATE SCHEMA IF NOT EXISTS {SCHEMA}; SET LOCAL search_path = {SCHEMA}, pg_catalog, pg_temp"
@@ -192,6 +201,9 @@ fn bring(session: &Session, database: &Database) -> Result<(), Problem> {
                 Standing::Empty => 0,
                 Standing::Version(version) => version,
             };
+            if done == STEPS.len() && which == Policies::OfNewTables {
+                return session.batch("COMMIT").map_err(failed);
+            }
             let mut sql: String = STEPS[done..].concat();
             sql.push_str(&policies());
             sql.push_str(&format!(
