@@ -295,4 +295,9 @@ impl ConnectionService for Service {
             }
         }
     }
+
+    /// By certificates it shakes hands itself, and bounds how many do so at once.
+    fn takes_bare(&self) -> bool {
+        self.0.current().live.trust.is_some()
+    }
 }

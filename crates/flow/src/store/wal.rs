@@ -89,7 +89,7 @@ mod tests {
         }
         assert!(wal.is_told && trouble(&db).unwrap().contains("16 MiB"));
         reader.execute_batch("COMMIT").unwrap();
-        for _ in 0..TRY_EVERY {
+        for _ in 0..=TRY_EVERY {
             wal.committed(&db);
         }
         assert!(bytes(&db) < 1 << 20 && trouble(&db).is_none() && !wal.is_told);

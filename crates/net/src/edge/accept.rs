@@ -45,6 +45,11 @@ pub trait ConnectionService: 'static {
         refused_in_words(refusal)
     }
 
+    /// Whether connections are given to it as they come, because it does what stands before HTTP itself.
+    fn takes_bare(&self) -> bool {
+        false
+    }
+
     /// Most connections from one address (IPv6: one /64) of whom nobody said that it is known; such a connection gives
     /// way to others while it asks nothing. Without it connections are bounded in number alone.
     fn strangers_max(&self) -> Option<usize> {
@@ -232,7 +237,8 @@ impl<S: ConnectionService> Edge<S> {
 
     /// Serves whatever HTTP the client speaks.
     async fn speak(self: &Rc<Self>, stream: Stream, peer: Peer, guest: Option<Arc<Guest>>) {
-        let is_http2 = match self.settings.http2 && self.bounds.http2 {
+        let may_speak = self.settings.http2 && self.bounds.http2 && !self.service.takes_bare();
+        let is_http2 = match may_speak {
             false => Some(false),
             true if stream.agreed_on_http2() => Some(true),
             true => http2::speaks_http2(&stream, &self.thread, &self.bounds).await,

@@ -59,8 +59,11 @@ impl Inbound {
 
 #[test]
 fn a_ticket_opens_to_what_it_was() {
-    let inbound = Inbound::new();
+    let mut inbound = Inbound::new();
     for mode in [Mode::Local, Mode::Strict] {
+        for peer in inbound.peers.values_mut() {
+            peer.mode = mode;
+        }
         for suite in Suite::ALL {
             let given = Ticket {
                 mode,
@@ -85,6 +88,21 @@ fn a_ticket_opens_to_what_it_was() {
             assert_eq!(opened.expires_unix_ms, given.expires_unix_ms);
             assert_eq!(opened.secret, given.secret);
         }
+    }
+}
+
+#[test]
+fn a_ticket_of_another_promise_is_refused() {
+    let mut inbound = Inbound::new();
+    for (promised, kept) in [(Mode::Local, Mode::Strict), (Mode::Strict, Mode::Local)] {
+        for peer in inbound.peers.values_mut() {
+            peer.mode = kept;
+        }
+        let given = Ticket {
+            mode: promised,
+            ..ticket()
+        };
+        assert_eq!(inbound.says(&given), Err(Error::TicketMode));
     }
 }
 

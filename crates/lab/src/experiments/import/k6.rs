@@ -3,6 +3,7 @@
 //! The script is parsed and never run (decision 0044). What decides how much is sent, or what, is taken over or refused with its
 //! line; what does not is left out and said.
 
+mod constant;
 mod load;
 mod requests;
 mod script;

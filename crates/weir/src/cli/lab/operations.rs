@@ -139,7 +139,7 @@ fn words(size: usize) -> String {
 
 /// JSON of so many bytes.
 fn arguments(size: usize) -> String {
-    let text = words(size.saturating_sub(21));
+    let text = words(size.saturating_sub(22));
     format!("{{\"path\":\"a\",\"text\":\"{text}\"}}")
 }
 
