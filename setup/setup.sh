@@ -103,7 +103,8 @@ if [ "$level" != run ]; then
   # Proxies in front of the listeners.
   need haproxy haproxy
   need nginx nginx-light
-  # What replicas share.
+  # What replicas share, and a clock that is off.
+  need faketime faketime
   need redis-server redis-server
   # An HSM in software, what looks into it, and another library of certificates than OpenSSL.
   need softhsm2-util softhsm2
