@@ -106,6 +106,8 @@ if [ "$level" != run ]; then
   # What replicas share, and a clock that is off.
   need faketime faketime
   need redis-server redis-server
+  # What reads the summaries of k6.
+  need jq jq
   # An HSM in software, what looks into it, and another library of certificates than OpenSSL.
   need softhsm2-util softhsm2
   need pkcs11-tool opensc
